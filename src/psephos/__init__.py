@@ -1,0 +1,70 @@
+"""psephos: what a population prefers, without learning what anyone prefers.
+
+Measure once, under a stated privacy budget; then post-process as much as you like, for free. The names
+below load on first use, so that importing psephos costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Ballot": "psephos.profile",
+    "Comparisons": "psephos.profile",
+    "Ledger": "psephos.privacy",
+    "PairwiseEstimate": "psephos.pairwise",
+    "Profile": "psephos.profile",
+    "Release": "psephos.privacy",
+    "pairwise_margins": "psephos.pairwise",
+    "private_consensus": "psephos.central",
+    "read_ballots_csv": "psephos.profile",
+    "read_comparisons_csv": "psephos.profile",
+    "read_preflib": "psephos.profile",
+    "solve": "psephos.kemeny",
+}
+
+__all__ = [
+    "Ballot",
+    "Comparisons",
+    "Ledger",
+    "PairwiseEstimate",
+    "Profile",
+    "Release",
+    "__version__",
+    "pairwise_margins",
+    "private_consensus",
+    "read_ballots_csv",
+    "read_comparisons_csv",
+    "read_preflib",
+    "solve",
+]
+
+if TYPE_CHECKING:
+    from psephos.central import private_consensus
+    from psephos.kemeny import solve
+    from psephos.pairwise import PairwiseEstimate, pairwise_margins
+    from psephos.privacy import Ledger, Release
+    from psephos.profile import (
+        Ballot,
+        Comparisons,
+        Profile,
+        read_ballots_csv,
+        read_comparisons_csv,
+        read_preflib,
+    )
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'psephos' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

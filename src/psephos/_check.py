@@ -1,0 +1,116 @@
+"""The one place where parameters are validated.
+
+Conditions are written so that NaN fails. Messages give the parameter's name, the value received and
+the allowed range.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational
+
+from psephos.errors import ParameterError
+
+__all__ = ["Exact", "check_choice", "check_integer", "check_real", "exact", "parse_delta", "parse_epsilon"]
+
+#: What a parameter that must be an exact rational may be given as. A float means the decimal number
+#: that it prints as: ``0.1`` is one tenth.
+Exact = str | int | float | Decimal | Fraction
+
+_MAX_TEXT = 400  # a longer numeral is no budget but an attempt to make us count
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**300), Fraction(10**9)
+_NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-]?\d+/\d+")
+
+
+def exact(value: object, name: str, allowed: str) -> Fraction:
+    """Return ``value`` as an exact rational.
+
+    Text may be a decimal (``"0.1"``, ``"1e-6"``) or a ratio (``"1/11"``). A float stands for the
+    shortest decimal that prints as it, because that is what its author wrote.
+
+    Raises
+    ------
+    ParameterError
+        for ``None``, booleans, NaN, infinities and anything that is not a number.
+
+    >>> exact("1/11", "epsilon", "> 0"), exact(0.1, "epsilon", "> 0")
+    (Fraction(1, 11), Fraction(1, 10))
+    """
+    text: str
+    if isinstance(value, str):
+        text = value.strip()
+    elif isinstance(value, bool) or value is None:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    elif isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    elif isinstance(value, Decimal) or type(value).__name__ in {"float", "float64", "float32", "float16"}:
+        text = str(value)
+    else:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    if len(text) > _MAX_TEXT or not _NUMERAL.fullmatch(text):
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}") from None
+
+
+def parse_epsilon(value: object, name: str = "epsilon") -> Fraction:
+    """Return a privacy loss bound, in nats, as an exact rational from 1e-300 to 1e9.
+
+    >>> parse_epsilon("1e-6")
+    Fraction(1, 1000000)
+    """
+    allowed = "a number > 0 (from 1e-300 to 1e9), as text ('0.1', '1/11'), a rational or a float"
+    result = exact(value, name, allowed)
+    if not _LEAST_EPSILON <= result <= _MOST_EPSILON:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    return result
+
+
+def parse_delta(value: object, name: str = "delta") -> Fraction:
+    """Return delta as an exact rational, 0 <= delta < 1 (0 means pure differential privacy).
+
+    >>> parse_delta("0")
+    Fraction(0, 1)
+    """
+    allowed = "a number with 0 <= delta < 1, as text ('1e-6'), a rational or a float"
+    result = exact(value, name, allowed)
+    if not 0 <= result < 1:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    return result
+
+
+def check_integer(value: object, name: str, *, low: int | None = None, high: int | None = None) -> int:
+    """Return ``value`` as a Python integer within ``[low, high]``; booleans and floats are refused."""
+    span = f"a whole number{'' if low is None else f' >= {low}'}{'' if high is None else f' and <= {high}'}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterError(f"{name} must be {span}, got {value!r}")
+    number = int(value)
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise ParameterError(f"{name} must be {span}, got {value!r}")
+    return number
+
+
+def check_real(value: object, name: str, *, low: float, high: float = math.inf) -> float:
+    """Return ``value`` as a float within ``[low, high]``; NaN is refused."""
+    span = f"a number >= {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
+    if isinstance(value, (bool, str)) or value is None:
+        raise ParameterError(f"{name} must be {span}, got {value!r}")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be {span}, got {value!r}") from None
+    if not low <= number <= high:
+        raise ParameterError(f"{name} must be {span}, got {value!r}")
+    return number
+
+
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return value

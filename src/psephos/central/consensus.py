@@ -1,0 +1,242 @@
+"""The front door: a private consensus ranking, from one released table of margins.
+
+The order of events is part of the privacy claim. Everything that can be refused is refused on public facts alone
+(parameters, the number of people, the list of items). Then the ledger debits. Only then are margins computed and
+noise drawn, and nothing after that depends on the data except through the released table: the solver sees the noisy
+table and never the profile, so its time, its status and its failures are post-processing.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from typing import Literal
+
+from psephos._check import Exact, check_choice, check_real
+from psephos.central.gaussian import gaussian_margins
+from psephos.central.laplace import laplace_margins
+from psephos.central.plan import Mechanism, Plan, plan_consensus
+from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
+from psephos.central.result import Consensus, release_from_json, release_to_json
+from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
+from psephos.kemeny import solve
+from psephos.pairwise.estimate import PairwiseEstimate
+from psephos.pairwise.kernel import Unranked
+from psephos.pairwise.margins import pairwise_margins
+from psephos.privacy.bits import BitSource, SystemBits
+from psephos.privacy.events import Event
+from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.ledger import Ledger
+from psephos.privacy.release import Release
+from psephos.profile.comparisons import Comparisons
+from psephos.profile.profile import Profile
+
+__all__ = ["private_consensus"]
+
+_WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
+
+
+def private_consensus(
+    data: Profile | Comparisons,
+    *,
+    epsilon: Exact,
+    delta: Exact = 0,
+    mechanism: Mechanism = "auto",
+    unranked: Unranked = "last",
+    unit: Literal["person", "comparison"] = "person",
+    post_processing: PostProcessing = "adaptive",
+    time_limit: float = 60.0,
+    bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> Release[Consensus]:
+    """Release a consensus (Kemeny) ranking under differential privacy, with a certificate.
+
+    The exact margins ``W[u, v] = #{prefer u} - #{prefer v}`` are released once under replace-one differential
+    privacy; the ranking is computed from the released table, which costs nothing more.
+
+    Parameters
+    ----------
+    data
+        Ballots, one a person, or comparisons.
+    epsilon
+        Nats, > 0: text (``"0.1"``, ``"1/11"``), a rational, or a float, which stands for the decimal it prints as.
+    delta
+        0 <= delta < 1; 0 means pure.
+    mechanism
+        ``laplace`` (pure), ``gaussian`` (delta > 0) or ``auto``, which reads public facts only and gives its reason.
+    unranked
+        For ballots: ``last`` puts unranked items below all ranked ones; ``missing`` compares them with nothing.
+    unit
+        What is protected: a ``person`` (ballots), or one ``comparison`` (comparisons, whoever gave it).
+    post_processing
+        ``adaptive`` shrinks the cyclic part of the noisy table towards what noise explains; ``raw`` does not.
+    time_limit
+        Seconds for the solver, which sees only the released table.
+    bits
+        Source of randomness; anything but :class:`SystemBits` stamps the release insecure.
+    ledger, dataset, request_id
+        Debit this dataset's budget first. A repeated request id gives the stored answer and costs nothing.
+
+    Returns
+    -------
+    Release[Consensus]
+        The ranking with its certificate and the released estimate, what ran, and the guarantee.
+
+    Raises
+    ------
+    ParameterError
+        for a parameter out of range, no ballots, items that are not public, weighted comparisons, or a unit that
+        the data cannot have.
+    BudgetError
+        if the ledger refuses; nothing was released.
+    InsecureBitsError
+        if test bits are offered together with a ledger.
+
+    Notes
+    -----
+    Adjacency: replace-one. The number of people and the list of items are public facts. Sensitivity:
+    :mod:`psephos.central.margin_sensitivity`. Source: central.md sections 1 and 2.
+
+    >>> from psephos import Profile
+    >>> profile = Profile.from_rankings({("tea", "coffee", "water"): 70_000, ("coffee", "water", "tea"): 30_000},
+    ...                                 items=["coffee", "tea", "water"])
+    >>> release = private_consensus(profile, epsilon=1)
+    >>> release.value.tiers
+    (('tea',), ('coffee',), ('water',))
+    >>> release.guarantee.sentence()
+    '1-differentially private (pure) for each person under replace-one adjacency.'
+    """
+    check_choice(unranked, "unranked", ("last", "missing"))
+    check_choice(post_processing, "post_processing", POST_PROCESSINGS)
+    limit = check_real(time_limit, "time_limit", low=0.0)
+    units = _check_public_facts(data, unit)
+    plan = plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit)
+    guarantee = Guarantee(epsilon=plan.epsilon, delta=plan.delta, unit=unit, assumptions=_assumptions(data, unit))
+    if plan.epsilon > _WEAK_EPSILON:
+        warnings.warn(
+            PrivacyWarning(f"epsilon {decimal_text(plan.epsilon)} is so large that it gives practically no protection"),
+            stacklevel=2,
+        )
+    if ledger is None:
+        if dataset is not None or request_id is not None:
+            raise ParameterError("dataset and request_id need a ledger")
+        return _release(data, plan, guarantee, unranked, post_processing, limit, units, bits)
+    if dataset is None:
+        raise ParameterError("a ledger needs the name of the dataset")
+    if not bits.secure:
+        raise InsecureBitsError("a ledger accepts no release made with test bits")
+    debit = ledger.debit(
+        dataset,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        request_id=request_id,
+        what=_request(data, plan, guarantee, unranked, post_processing, units),
+    )
+    if debit.answer is not None:
+        release = release_from_json(debit.answer)
+    else:
+        release = _release(data, plan, guarantee, unranked, post_processing, limit, units, bits)
+        ledger.store_answer(dataset, debit.request_id, release_to_json(release))
+    return replace(release, remaining=ledger.remaining(dataset))
+
+
+def _check_public_facts(data: object, unit: object) -> int:
+    """The number of units; raises on public facts alone."""
+    check_choice(unit, "unit", ("person", "comparison"))
+    if isinstance(data, Profile):
+        if unit != "person":
+            raise ParameterError(f"the unit of ballots is person, got {unit!r}")
+        units = data.people
+    elif isinstance(data, Comparisons):
+        if unit != "comparison":
+            raise ParameterError(
+                "comparisons are protected one by one: say unit='comparison', which does not protect a person who "
+                f"gave several; got {unit!r}"
+            )
+        if data.weight is not None:
+            raise ParameterError("weighted comparisons are not released: give one record a judgement")
+        units = data.records
+    else:
+        raise ParameterError(f"data must be a Profile or Comparisons, got {type(data).__name__}")
+    if not data.items or not units:
+        raise ParameterError("nothing to rank: no items or nobody answered")
+    if data.items_source == "seen":
+        raise ParameterError(
+            "the items were seen in the data and are not a public list: give the list when reading, or declare them "
+            "public with with_items_public()"
+        )
+    return units
+
+
+def _assumptions(data: Profile | Comparisons, unit: str) -> tuple[str, ...]:
+    result = []
+    if data.items_source == "assumed":
+        result.append("the list of items, as seen in the data, is public")
+    if unit == "comparison":
+        result.append("one comparison, not one person, is what must be hidden")
+    return tuple(result)
+
+
+def _request(
+    data: Profile | Comparisons,
+    plan: Plan,
+    guarantee: Guarantee,
+    unranked: Unranked,
+    post_processing: PostProcessing,
+    units: int,
+) -> str:
+    """The public parameters of a request as text: equal for a repetition, different for anything else."""
+    facts = {
+        "release": "consensus",
+        "mechanism": plan.mechanism,
+        "unit": plan.unit,
+        "units": str(units),
+        "items": list(data.items),
+        "unranked": unranked,
+        "post_processing": post_processing,
+        "assumptions": list(guarantee.assumptions),
+    }
+    return json.dumps(facts, ensure_ascii=False)
+
+
+def _release(
+    data: Profile | Comparisons,
+    plan: Plan,
+    guarantee: Guarantee,
+    unranked: Unranked,
+    post_processing: PostProcessing,
+    time_limit: float,
+    units: int,
+    bits: BitSource,
+) -> Release[Consensus]:
+    exact_margins = pairwise_margins(data, unranked=unranked)
+    event: Event
+    if plan.mechanism == "gaussian":
+        margins, event = gaussian_margins(exact_margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
+    else:
+        margins, event = laplace_margins(exact_margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
+    # Everything below sees the released table and public facts alone.
+    estimate = PairwiseEstimate(items=data.items, margins=margins, noise=plan.law)
+    table = post_process(estimate, method=post_processing)
+    people = units if plan.unit == "person" else 0
+    result = solve(table.margins(), people=people, time_limit=time_limit)
+    value = Consensus(
+        tiers=tuple(tuple(sorted(data.items[i] for i in tier)) for tier in result.tiers),
+        cost_released=result.cost,
+        lower_bound=result.lower_bound,
+        gap=result.gap,
+        gap_relative=result.gap_relative,
+        status=result.status,
+        unique=result.unique,
+        method=result.method,
+        post_processing=post_processing,
+        rho=table.rho,
+        mechanism=plan.mechanism,
+        reason=plan.reason,
+        units=units,
+        estimate=estimate,
+    )
+    return Release(value=value, event=event, guarantee=guarantee, secure=bits.secure)

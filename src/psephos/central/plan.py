@@ -1,0 +1,109 @@
+"""What a release would cost and how noisy it would be: reads public facts only, never data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
+from psephos.central.gaussian import gaussian_law
+from psephos.central.laplace import laplace_law
+from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
+from psephos.errors import ParameterError
+from psephos.pairwise.estimate import NoiseLaw
+
+__all__ = ["MECHANISMS", "Mechanism", "Plan", "plan_consensus"]
+
+Mechanism = Literal["auto", "laplace", "gaussian"]
+MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A release that could be made.
+
+    Attributes
+    ----------
+    mechanism
+        The mechanism that would run, and ``reason`` why.
+    epsilon, delta
+        What the ledger would debit: pure mechanisms debit delta 0 even if more was offered.
+    law
+        The law of the noise on each margin; ``law.sd`` is its standard deviation in votes.
+    """
+
+    mechanism: Literal["laplace", "gaussian"]
+    reason: str
+    epsilon: Fraction
+    delta: Fraction
+    unit: Literal["person", "comparison"]
+    sensitivity: MarginSensitivity
+    law: NoiseLaw
+
+
+def plan_consensus(
+    m: int,
+    *,
+    epsilon: Exact,
+    delta: Exact = 0,
+    mechanism: Mechanism = "auto",
+    unit: Literal["person", "comparison"] = "person",
+) -> Plan:
+    """Choose and calibrate the mechanism of :func:`psephos.private_consensus` from public facts.
+
+    Parameters
+    ----------
+    m
+        Number of items, >= 1.
+    epsilon, delta
+        The guarantee: nats, and 0 <= delta < 1; delta 0 means pure.
+    mechanism
+        ``laplace``, ``gaussian`` (needs delta > 0), or ``auto``: ``laplace`` if delta is 0, else the one with less
+        noise.
+    unit
+        What is protected: a ``person`` with one ballot, or one ``comparison``.
+
+    >>> plan = plan_consensus(10, epsilon=1, delta="1e-6")
+    >>> plan.mechanism, round(plan.law.sd, 1)
+    ('gaussian', 56.7)
+    """
+    check_integer(m, "m", low=1)
+    check_choice(mechanism, "mechanism", MECHANISMS)
+    check_choice(unit, "unit", ("person", "comparison"))
+    eps, dlt = parse_epsilon(epsilon), parse_delta(delta)
+    sensitivity = margin_sensitivity(m, unit)
+    if mechanism == "gaussian" and not dlt:
+        raise ParameterError("mechanism gaussian needs delta > 0; with delta 0 (pure) use laplace")
+    laplace = gaussian = None
+    if mechanism != "gaussian":
+        laplace = laplace_law(sensitivity, epsilon=eps)
+    if mechanism == "gaussian" or (mechanism == "auto" and dlt):
+        gaussian = gaussian_law(sensitivity, epsilon=eps, delta=dlt)
+    if mechanism != "auto":
+        reason = "asked for"
+    elif gaussian is None:
+        reason = "delta is 0, so the guarantee must be pure"
+    else:
+        assert laplace is not None  # noqa: S101 - auto always plans it
+        better = "gaussian" if gaussian.variance < laplace.variance else "laplace"
+        reason = (
+            f"{better} has less noise here: standard deviation {gaussian.sd:.4g} (gaussian) "
+            f"against {laplace.sd:.4g} (laplace)"
+        )
+        if better == "gaussian":
+            laplace = None
+    if laplace is not None:
+        return Plan(
+            mechanism="laplace",
+            reason=reason,
+            epsilon=eps,
+            delta=Fraction(0),
+            unit=unit,
+            sensitivity=sensitivity,
+            law=laplace,
+        )
+    assert gaussian is not None  # noqa: S101 - the only other case
+    return Plan(
+        mechanism="gaussian", reason=reason, epsilon=eps, delta=dlt, unit=unit, sensitivity=sensitivity, law=gaussian
+    )

@@ -1,0 +1,101 @@
+"""What the solver is given: a table computed from the released one and public facts, so it costs nothing.
+
+``raw`` solves the released margins W~ as they are. ``adaptive`` first shrinks the part of W~ that no ranking by
+scores can express. With g the row means of W~,
+
+    gradient part  G[u, v] = g_u - g_v,        cyclic part  R = W~ - G,        S = G + rho R,
+    rho = max(0, 1 - dof v / ||R||^2)^4,       dof = D - (m - 1),  v = variance of the noise per entry,
+
+where norms run over u < v. If the cyclic part is no larger than noise alone would make it, rho is 0 and the order is
+that of Borda's scores; if it stands far out, rho is near 1. Source: central.md section 2.
+
+S is rounded to a dyadic grid, antisymmetrically, so that costs and bounds stay exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.pairwise.estimate import PairwiseEstimate
+
+__all__ = ["POST_PROCESSINGS", "PostProcessing", "Table", "post_process", "shrinkage"]
+
+PostProcessing = Literal["adaptive", "raw"]
+POST_PROCESSINGS: tuple[PostProcessing, ...] = ("adaptive", "raw")
+
+_RHO_BITS = 20
+_GRID_BITS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table to solve: ``integers / 2**shift`` votes, shape (m, m), antisymmetric; ``rho`` as above."""
+
+    integers: NDArray[Any]
+    shift: int
+    rho: float
+
+    def margins(self) -> NDArray[Any]:
+        """The table in votes, exact (dtype object with fractions where ``shift`` is not 0)."""
+        if not self.shift:
+            return self.integers
+        table = np.empty(self.integers.size, dtype=object)
+        table[:] = [Fraction(int(x), 1 << self.shift) for x in self.integers.flat]
+        return table.reshape(self.integers.shape)
+
+
+def shrinkage(estimate: PairwiseEstimate) -> Fraction:
+    """rho of the module for released margins, rounded to 20 bits; 1 without noise.
+
+    >>> from psephos.pairwise import NoiseLaw
+    >>> cycle = np.array([[0, 9, -9], [-9, 0, 9], [9, -9, 0]])
+    >>> noise = NoiseLaw(family="rounded-gaussian", scale=Fraction(4))
+    >>> estimate = PairwiseEstimate(items=("a", "b", "c"), margins=cycle, noise=noise)
+    >>> round(float(shrinkage(estimate)), 4)  # (1 - 1 * (16 + 1/12) / 243)^4
+    0.7604
+    """
+    margins, law = estimate.margins, estimate.noise
+    if law.family == "none":
+        return Fraction(1)
+    m = margins.shape[0]
+    dof = m * (m - 1) // 2 - (m - 1)
+    rows = [sum(int(x) for x in row) for row in margins]
+    # m R is a table of integers; its squares are summed exactly and divided at the end.
+    total = 0
+    for u in range(m):
+        for v in range(u + 1, m):
+            total += (m * int(margins[u, v]) - (rows[u] - rows[v])) ** 2
+    if not total or not dof:
+        return Fraction(0)
+    # In rationals, because tables and noise can be far outside the range of doubles.
+    explained = dof * Fraction(law.relative_variance) * law.scale**2 * m * m / total
+    if explained >= 1:
+        return Fraction(0)
+    return Fraction(round(float(1 - explained) ** 4 * 2**_RHO_BITS), 2**_RHO_BITS)
+
+
+def post_process(estimate: PairwiseEstimate, *, method: PostProcessing) -> Table:
+    """The table that the solver is given, from the released one."""
+    margins = estimate.margins
+    m = margins.shape[0]
+    if method == "raw" or m < 3:
+        return Table(integers=margins, shift=0, rho=1.0)
+    rho = shrinkage(estimate)
+    rows = [sum(int(x) for x in row) for row in margins]
+    table = np.zeros(margins.shape, dtype=object)
+    for u in range(m):
+        for v in range(u + 1, m):
+            # S = rho W~ + (1 - rho) (r_u - r_v) / m, on the grid of 2**-10 votes; halves go away from zero.
+            exact = rho * int(margins[u, v]) + (1 - rho) * Fraction(rows[u] - rows[v], m)
+            scaled = abs(exact) * 2**_GRID_BITS
+            rounded = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+            table[u, v] = rounded if exact >= 0 else -rounded
+            table[v, u] = -table[u, v]
+    if max((abs(x) for x in table.flat), default=0) < 2**61:
+        table = table.astype(np.int64)
+    return Table(integers=table, shift=_GRID_BITS, rho=float(rho))

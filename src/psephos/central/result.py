@@ -1,0 +1,174 @@
+"""What a private consensus says, and its JSON form (schema ``psephos.release/1``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos._check import exact
+from psephos.central.post_processing import PostProcessing
+from psephos.errors import ParameterError
+from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate
+from psephos.privacy.events import event_from_json, event_to_json
+from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.release import Release
+
+__all__ = ["SCHEMA", "Consensus", "release_from_json", "release_to_json"]
+
+SCHEMA = "psephos.release/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consensus:
+    """A consensus ranking computed from a released table, with its certificate.
+
+    Attributes
+    ----------
+    tiers
+        Item names, best first. Items share a tier where optimal orders of the solved table differ on them.
+    cost_released, lower_bound, gap
+        In votes, exact, all about the *solved* table, which was computed from the released one as
+        ``post_processing`` says: what the ranking costs, what no ranking can undercut, and the difference.
+    status
+        ``optimal`` (cost equals bound), ``gap`` or ``time_limit``.
+    unique
+        Whether no other order is as good on the solved table; ``None`` if that was not settled.
+    method
+        How the solver found it.
+    post_processing, rho
+        What the released table went through, and the share kept of its cyclic part.
+    mechanism
+        The mechanism that released the table, and ``reason`` why it was chosen.
+    units
+        The number of people (or comparisons), a public fact.
+    estimate
+        The released margins with the law of their noise: measure once, then use it for anything.
+    """
+
+    tiers: tuple[tuple[str, ...], ...]
+    cost_released: Fraction
+    lower_bound: Fraction
+    gap: Fraction
+    gap_relative: float
+    status: Literal["optimal", "gap", "time_limit"]
+    unique: bool | None
+    method: str
+    post_processing: PostProcessing
+    rho: float
+    mechanism: Literal["laplace", "gaussian"]
+    reason: str
+    units: int
+    estimate: PairwiseEstimate
+
+    def ranking(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """(rank, items) best first; ranks are 1-based, and a shared place counts all its items."""
+        result = []
+        rank = 1
+        for tier in self.tiers:
+            result.append((rank, tier))
+            rank += len(tier)
+        return tuple(result)
+
+
+def release_to_json(release: Release[Consensus]) -> str:
+    """The release as JSON. Exact numbers (epsilon, delta, costs, margins) are text; ``noise_sd`` is a double."""
+    value, guarantee = release.value, release.guarantee
+    units = "people" if guarantee.unit == "person" else "comparisons"
+    budget = None
+    if release.remaining is not None:
+        budget = {
+            "remaining_epsilon": decimal_text(release.remaining[0]),
+            "remaining_delta": decimal_text(release.remaining[1]),
+        }
+    document = {
+        "schema": SCHEMA,
+        "ranking": [{"rank": rank, "items": list(items)} for rank, items in value.ranking()],
+        "cost_released": decimal_text(value.cost_released),
+        "lower_bound": decimal_text(value.lower_bound),
+        "gap": decimal_text(value.gap),
+        "gap_relative": value.gap_relative,
+        "status": value.status,
+        "unique": value.unique,
+        "method": value.method,
+        "post_processing": {"name": value.post_processing, "rho": value.rho},
+        "guarantee": {
+            "epsilon": decimal_text(guarantee.epsilon),
+            "delta": decimal_text(guarantee.delta),
+            "adjacency": guarantee.adjacency,
+            "unit": guarantee.unit,
+            "mechanism": value.mechanism,
+            "reason": value.reason,
+            "noise_sd": value.estimate.noise.sd,
+            units: value.units,
+            "items": len(value.estimate.items),
+            "assumptions": list(guarantee.assumptions),
+        },
+        "released": {
+            "items": list(value.estimate.items),
+            "margins": [[str(x) for x in row] for row in value.estimate.margins.tolist()],
+            "noise": {"family": value.estimate.noise.family, "scale": str(value.estimate.noise.scale)},
+        },
+        "event": event_to_json(release.event),
+        "secure": release.secure,
+        "budget": budget,
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2)
+
+
+def release_from_json(text: str) -> Release[Consensus]:
+    """The inverse of :func:`release_to_json`.
+
+    Raises
+    ------
+    ParameterError
+        for another schema.
+    """
+    document: dict[str, Any] = json.loads(text)
+    if document.get("schema") != SCHEMA:
+        raise ParameterError(f"the schema must be {SCHEMA}, got {document.get('schema')!r}")
+    given, released, budget = document["guarantee"], document["released"], document["budget"]
+    m = len(released["items"])
+    entries = [int(x) for row in released["margins"] for x in row]
+    margins: NDArray[Any] = np.empty(m * m, dtype=object)
+    margins[:] = entries
+    margins = margins.reshape(m, m)
+    if max((abs(x) for x in entries), default=0) < 2**62:
+        margins = margins.astype(np.int64)
+    noise = NoiseLaw(family=released["noise"]["family"], scale=Fraction(released["noise"]["scale"]))
+
+    def number(value: object) -> Fraction:
+        return exact(value, "a stored number", "an exact number")
+
+    value = Consensus(
+        tiers=tuple(tuple(entry["items"]) for entry in document["ranking"]),
+        cost_released=number(document["cost_released"]),
+        lower_bound=number(document["lower_bound"]),
+        gap=number(document["gap"]),
+        gap_relative=document["gap_relative"],
+        status=document["status"],
+        unique=document["unique"],
+        method=document["method"],
+        post_processing=cast(PostProcessing, document["post_processing"]["name"]),
+        rho=document["post_processing"]["rho"],
+        mechanism=given["mechanism"],
+        reason=given["reason"],
+        units=given["people" if given["unit"] == "person" else "comparisons"],
+        estimate=PairwiseEstimate(items=tuple(released["items"]), margins=margins, noise=noise),
+    )
+    return Release(
+        value=value,
+        event=event_from_json(document["event"]),
+        guarantee=Guarantee(
+            epsilon=number(given["epsilon"]),
+            delta=number(given["delta"]),
+            unit=given["unit"],
+            assumptions=tuple(given["assumptions"]),
+        ),
+        secure=document["secure"],
+        remaining=None if budget is None else (number(budget["remaining_epsilon"]), number(budget["remaining_delta"])),
+    )

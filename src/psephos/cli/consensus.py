@@ -1,0 +1,138 @@
+"""``psephos consensus``: a private consensus ranking of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from psephos.cli.inputs import (
+    CleanOption,
+    DeltaOption,
+    EpsilonOption,
+    FileArgument,
+    ItemsOption,
+    LayoutOption,
+    StrictOption,
+    read_data,
+)
+from psephos.cli.output import note, progress, quiet_stdout, write_csv, write_result
+
+if TYPE_CHECKING:
+    from psephos.central import Consensus
+    from psephos.privacy import Ledger, Release
+
+__all__ = ["consensus"]
+
+
+def consensus(
+    file: FileArgument,
+    epsilon: EpsilonOption,
+    delta: DeltaOption = "0",
+    mechanism: Annotated[str, typer.Option("--mechanism", help="auto, laplace (pure) or gaussian.")] = "auto",
+    unranked: Annotated[
+        str, typer.Option("--unranked", help="Unranked items come last, or are missing (compared with nothing).")
+    ] = "last",
+    unit: Annotated[str, typer.Option("--unit", help="What is protected: person (ballots) or comparison.")] = "person",
+    post_processing: Annotated[
+        str, typer.Option("--post-processing", help="adaptive (shrinks cyclic noise) or raw.")
+    ] = "adaptive",
+    output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    output: Annotated[Path | None, typer.Option("--output", help="Write here instead of stdout.")] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Ledger file; debited before noise is drawn.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="Name of the dataset in the ledger.")] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="EPS[,DELTA]: the dataset's total, given once and then stored.")
+    ] = None,
+    request_id: Annotated[
+        str | None, typer.Option("--request-id", help="Asked again, this request gives its stored answer for free.")
+    ] = None,
+    items: ItemsOption = None,
+    items_public_as_seen: Annotated[
+        bool, typer.Option("--items-public-as-seen", help="Declare the items seen in the data a public list.")
+    ] = False,
+    clean: CleanOption = "reject",
+    layout: LayoutOption = None,
+    strict: StrictOption = False,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for the solver.")] = 60.0,
+) -> None:
+    """Release a consensus (Kemeny) ranking of a file under differential privacy, best first."""
+    from psephos._check import check_choice
+    from psephos.central import private_consensus, release_to_json
+    from psephos.errors import ParameterError
+
+    check_choice(output_format, "format", ("table", "csv", "json"))
+    if (ledger is None) != (dataset is None):
+        raise ParameterError("--ledger and --dataset go together")
+    if ledger is None and (budget is not None or request_id is not None):
+        raise ParameterError("--budget and --request-id need --ledger and --dataset")
+    if output is not None:
+        output.open("a").close()  # an answer that cannot be written must not be paid for
+    with quiet_stdout():
+        data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
+        for line in data.notes:
+            note(line)
+        if items_public_as_seen:
+            data = data.with_items_public()
+        with progress("computing the consensus"):
+            release = private_consensus(
+                data,
+                epsilon=epsilon,
+                delta=delta,
+                mechanism=mechanism,  # type: ignore[arg-type]
+                unranked=unranked,  # type: ignore[arg-type]
+                unit=unit,  # type: ignore[arg-type]
+                post_processing=post_processing,  # type: ignore[arg-type]
+                time_limit=time_limit,
+                ledger=_open_ledger(ledger, dataset, budget),
+                dataset=dataset,
+                request_id=request_id,
+            )
+    if output_format == "json":
+        write_result(release_to_json(release), output)
+    elif output_format == "csv":
+        rows = [(rank, name) for rank, names in release.value.ranking() for name in names]
+        write_result(write_csv(("rank", "item"), rows), output)
+        note(_sentence(release))
+    else:
+        write_result(_table(release), output)
+
+
+def _open_ledger(path: Path | None, dataset: str | None, budget: str | None) -> Ledger | None:
+    from psephos.privacy import Ledger
+
+    if path is None or dataset is None:
+        return None
+    ledger = Ledger(path)
+    if budget is not None:
+        epsilon, _, delta = budget.partition(",")
+        ledger.set_budget(dataset, epsilon=epsilon, delta=delta or "0")
+    return ledger
+
+
+def _table(release: Release[Consensus]) -> str:
+    width = len(str(len(release.value.estimate.items)))
+    lines = [f"{rank:>{max(width, 4)}}  {name}" for rank, names in release.value.ranking() for name in names]
+    return "\n".join(["rank  item", *lines, "", _sentence(release)])
+
+
+def _sentence(release: Release[Consensus]) -> str:
+    from psephos.privacy import decimal_text
+
+    value = release.value
+    units = "people" if release.guarantee.unit == "person" else "comparisons"
+    text = release.guarantee.sentence().rstrip(".")
+    text += (
+        f"; mechanism {value.mechanism}, noise of standard deviation {value.estimate.noise.sd:.4g} votes on each "
+        f"margin of {value.units} {units} (both their number and the {len(value.estimate.items)} items are public)"
+    )
+    if value.status != "optimal":
+        text += f"; the ranking is within {float(value.gap):.6g} votes of the best under the released table"
+    if release.remaining is None:
+        text += "; no ledger was kept"
+    else:
+        text += f"; epsilon {decimal_text(release.remaining[0])} and delta {decimal_text(release.remaining[1])} remain"
+    if not release.secure:
+        text += "; INSECURE: made with test bits"
+    return text + "."

@@ -1,0 +1,84 @@
+"""Options that several commands share, and reading what they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from psephos.profile import Comparisons, Profile
+
+__all__ = [
+    "CleanOption",
+    "DeltaOption",
+    "EpsilonOption",
+    "FileArgument",
+    "ItemsOption",
+    "LayoutOption",
+    "StrictOption",
+    "read_data",
+]
+
+FileArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="Ballots (PrefLib .soc .soi .toc .toi, or CSV) or comparisons (CSV left,right,winner).", show_default=False
+    ),
+]
+EpsilonOption = Annotated[
+    str, typer.Option("--epsilon", help="Privacy loss in nats: 0.1, 1/11, ...", show_default=False)
+]
+DeltaOption = Annotated[str, typer.Option("--delta", help="0 for pure privacy, else for example 1e-6.")]
+CleanOption = Annotated[
+    str,
+    typer.Option(
+        "--clean",
+        help="What a ballot that breaks a rule becomes: reject (an error), keep-first (of repeated items), empty.",
+    ),
+]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option("--layout", help="CSV ballots: positions or places; from the header if absent.", show_default=False),
+]
+ItemsOption = Annotated[
+    Path | None,
+    typer.Option("--items", help="A text file with the public list of items, one a line.", show_default=False),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="A header that contradicts the body is an error.")]
+
+
+def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None, strict: bool) -> Profile | Comparisons:
+    """Read ballots or comparisons, told apart by the suffix and the CSV header."""
+    from psephos._check import check_choice
+    from psephos.errors import DataError, ParameterError
+    from psephos.profile import (
+        PREFLIB_SUFFIXES,
+        csv_kind,
+        read_ballots_csv,
+        read_comparisons_csv,
+        read_preflib,
+    )
+    from psephos.profile.encoding import open_text
+    from psephos.profile.repair import check_clean
+
+    policy = check_clean(clean)
+    names = None
+    if items is not None:
+        with open_text(items) as stream:
+            names = [line.strip() for line in stream if line.strip()]
+        if not names:
+            raise DataError("the list of items is empty", source=items.name)
+    if path.suffix.lower() in PREFLIB_SUFFIXES:
+        if names is not None or layout is not None:
+            raise ParameterError("a PrefLib file declares its own items: --items and --layout are for CSV")
+        return read_preflib(path, clean=policy, strict=strict)
+    if path.suffix.lower() not in {".csv", ".tsv", ".txt"}:
+        raise ParameterError(
+            f"the suffix of {path.name!r} is not known: PrefLib has {' '.join(PREFLIB_SUFFIXES)}, tables .csv or .tsv"
+        )
+    if csv_kind(path) == "comparisons":
+        return read_comparisons_csv(path, items=names)
+    form = None if layout is None else check_choice(layout, "layout", ("positions", "places"))
+    return read_ballots_csv(path, layout=form, items=names, clean=policy)  # type: ignore[arg-type]

@@ -1,0 +1,78 @@
+"""The table of commands, and what every error becomes.
+
+Exit codes: 0 ok, 1 faults in the data, 2 usage, 3 budget refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated, TextIO
+
+import typer
+
+from psephos.cli import check, consensus, cost, ledger
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    help="What a population prefers, without learning what anyone prefers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("check")(check.check)
+app.command("cost")(cost.cost)
+app.command("consensus")(consensus.consensus)
+ledger_app = typer.Typer(help="What has been spent on each dataset.", no_args_is_help=True)
+ledger_app.command("show")(ledger.show)
+app.add_typer(ledger_app, name="ledger")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from psephos import __version__
+
+        typer.echo(f"psephos {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """What a population prefers, without learning what anyone prefers."""
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    _filename: str,
+    _lineno: int,
+    _file: TextIO | None = None,
+    _line: str | None = None,
+) -> None:
+    print(f"warning: {message}" if category.__module__ == "psephos.errors" else f"note: {message}", file=sys.stderr)
+
+
+def run() -> None:
+    """Run the command line; never returns."""
+    from psephos.errors import BudgetError, DataError, PsephosError
+
+    warnings.showwarning = _warn  # type: ignore[assignment]  # its parameters are positional here
+    try:
+        app()
+    except DataError as error:
+        _fail(error, 1)
+    except BudgetError as error:
+        _fail(error, 3)
+    except (PsephosError, OSError) as error:
+        _fail(error, 2)
+
+
+def _fail(error: Exception, code: int) -> None:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(code)

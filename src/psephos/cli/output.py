@@ -1,0 +1,90 @@
+"""Where results and notes go: stdout carries the result alone, whatever libraries print."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["csv_cell", "note", "progress", "quiet_stdout", "write_csv", "write_result"]
+
+
+def note(text: str) -> None:
+    """One line on stderr."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def quiet_stdout() -> Iterator[None]:
+    """Send file descriptor 1 to stderr meanwhile: compiled libraries print there behind Python's back."""
+    sys.stdout.flush()
+    try:
+        saved = os.dup(1)
+    except OSError:  # no stdout at all
+        yield
+        return
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[None]:
+    """Say on stderr what goes on, once it has gone on for a second."""
+    done = threading.Event()
+
+    def show() -> None:
+        if done.wait(1.0):
+            return
+        if not sys.stderr.isatty():
+            note(f"{label} ...")
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(f"{label} ..."):
+            done.wait()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def write_result(text: str, output: Path | None) -> None:
+    """Write the result, with a final newline, to ``output`` or to stdout."""
+    if output is None:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    else:
+        output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+
+
+def csv_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula.
+
+    >>> csv_cell("=1+1"), csv_cell("tea")
+    ("'=1+1", 'tea')
+    """
+    return "'" + text if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
+
+
+def write_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A CSV table as text."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows])
+    return out.getvalue()

@@ -1,0 +1,164 @@
+"""The pairwise estimate: the common currency of everything that costs no budget.
+
+For each pair of items: the estimated margin, the share where the number of answers is known, and the law of
+the noise that privacy added, with its variance and a way to simulate it. Solvers, scores and rank intervals
+take one of these and never see a budget.
+
+Variances. Discrete Laplace with ``P(k) ~ exp(-|k|/b)``: ``2 r / (1 - r)^2`` with ``r = exp(-1/b)``. A normal law
+of standard deviation ``s`` rounded to integers: ``s^2 + 1/12`` up to terms of order ``exp(-2 pi^2 s^2)``, and for
+small ``s`` the sum ``sum k^2 P(k)`` itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos._check import check_choice
+from psephos.errors import ParameterError
+from psephos.pairwise.kernel import Unranked
+from psephos.pairwise.margins import pair_counts, pairwise_margins
+from psephos.profile.comparisons import Comparisons
+from psephos.profile.profile import Profile
+
+__all__ = ["NoiseLaw", "PairwiseEstimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseLaw:
+    """The law of one independent noise entry on a margin.
+
+    ``family`` is ``none``, ``discrete-laplace`` (``scale`` b: P(k) ~ exp(-|k|/b)) or ``rounded-gaussian``
+    (``scale`` is the standard deviation before rounding). ``scale`` is in votes.
+    """
+
+    family: Literal["none", "discrete-laplace", "rounded-gaussian"] = "none"
+    scale: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        check_choice(self.family, "family", ("none", "discrete-laplace", "rounded-gaussian"))
+        if (self.family == "none") != (self.scale == 0) or self.scale < 0:
+            raise ParameterError(f"scale must be > 0 (0 for the family 'none'), got {self.scale}")
+
+    @property
+    def relative_variance(self) -> float:
+        """Variance of one entry divided by ``scale**2``; finite at any scale, 0 without noise."""
+        if self.family == "none":
+            return 0.0
+        if self.family == "discrete-laplace":
+            # 2 r / (1 - r)^2 = 1 / (2 sinh(x)^2) with x = 1/(2b), which has no cancellation for large b.
+            x = float(min(1 / (2 * self.scale), Fraction(700)))
+            return 2.0 * (x / math.sinh(x)) ** 2 if x else 2.0
+        if self.scale > 2:
+            return 1.0 + float(1 / (12 * self.scale**2))
+        if self.scale < Fraction(1, 1000):
+            return 0.0  # a deviation of 500 standard deviations
+        sd = float(self.scale)
+        k = np.arange(1, 40)
+        tails = np.array([math.erfc(x) for x in (k - 0.5) / (sd * math.sqrt(2))])  # P(|X| >= k)
+        return float(((2 * k - 1) * tails).sum()) / sd**2
+
+    @property
+    def variance(self) -> float:
+        """Variance of one entry, in votes squared (``inf`` where a double cannot hold it).
+
+        >>> round(NoiseLaw(family="rounded-gaussian", scale=Fraction(10)).variance, 6)
+        100.083333
+        """
+        return self.sd**2 if self.sd < 1e150 else math.inf
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of one entry, in votes."""
+        return math.sqrt(self.relative_variance) * float(self.scale)
+
+    def simulate(self, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Independent draws for what-if computations; never a release (doubles, a seeded generator).
+
+        >>> NoiseLaw().simulate((2,), np.random.default_rng(1)).tolist()
+        [0.0, 0.0]
+        """
+        scale = float(self.scale)
+        if self.family == "none":
+            return np.zeros(size)
+        if self.family == "discrete-laplace":
+            # The difference of two geometric variables is discrete Laplace.
+            tail = -math.expm1(-1 / scale)
+            return (rng.geometric(tail, size) - rng.geometric(tail, size)).astype(np.float64)
+        return np.rint(rng.normal(0.0, scale, size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairwiseEstimate:
+    """Estimated margins between items, with the known law of the noise in them.
+
+    Attributes
+    ----------
+    items
+        The m item names.
+    margins
+        Shape ``(m, m)``, antisymmetric: int64 or Python integers, in votes.
+    answers
+        Shape ``(m, m)``, symmetric: how many answered each pair, where that is known; else ``None``.
+    noise
+        The law of the independent noise in each entry u < v.
+    """
+
+    items: tuple[str, ...]
+    margins: NDArray[Any]
+    answers: NDArray[Any] | None = None
+    noise: NoiseLaw = NoiseLaw()
+
+    def __post_init__(self) -> None:
+        shape = (len(self.items), len(self.items))
+        for name, table in (("margins", self.margins), ("answers", self.answers)):
+            if table is not None and table.shape != shape:
+                raise ParameterError(f"{name} must have shape {shape}, got {table.shape}")
+        if not np.array_equal(self.margins, -self.margins.T):
+            raise ParameterError("margins must be antisymmetric")
+
+    @classmethod
+    def from_data(cls, data: Profile | Comparisons, *, unranked: Unranked = "last") -> PairwiseEstimate:
+        """The exact, non-private estimate.
+
+        >>> from psephos import Profile
+        >>> p = Profile.from_rankings({("tea", "coffee"): 7, ("coffee", "tea"): 3}, items=["tea", "coffee"])
+        >>> PairwiseEstimate.from_data(p).shares().tolist()
+        [[0.5, 0.7], [0.3, 0.5]]
+        """
+        return cls(
+            items=data.items,
+            margins=pairwise_margins(data, unranked=unranked),
+            answers=pair_counts(data, unranked=unranked),
+        )
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise in each entry of ``margins`` (not of the sampling), in votes squared."""
+        return self.noise.variance
+
+    def shares(self) -> NDArray[np.float64]:
+        """Estimated share of answers that prefer u to v, ``(1 + W/N)/2``; NaN where nobody answered.
+
+        Noise can carry a share outside [0, 1]. The diagonal is 1/2.
+
+        Raises
+        ------
+        ParameterError
+            if the numbers of answers are not known: they were not released.
+        """
+        if self.answers is None:
+            raise ParameterError("shares need the number of answers of each pair, and it was not released")
+        m = len(self.items)
+        shares = np.full((m, m), 0.5)
+        for u in range(m):
+            for v in range(m):
+                if u != v:
+                    n = Fraction(self.answers[u, v])
+                    shares[u, v] = float((1 + Fraction(self.margins[u, v]) / n) / 2) if n > 0 else math.nan
+        return shares

@@ -1,0 +1,27 @@
+"""The line: bits, exact noise, guarantees, budgets. It has never heard of ballots."""
+
+from psephos.privacy.bits import BitSource, InsecureBits, SystemBits
+from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
+from psephos.privacy.events import DiscreteLaplaceEvent, Event, RoundedGaussianEvent, epsilon_of
+from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.ledger import Debit, Ledger
+from psephos.privacy.release import Release
+from psephos.privacy.sensitivity import bounded_sum_sensitivity
+
+__all__ = [
+    "BitSource",
+    "Debit",
+    "DiscreteLaplaceEvent",
+    "Event",
+    "Guarantee",
+    "InsecureBits",
+    "Ledger",
+    "Release",
+    "RoundedGaussianEvent",
+    "SystemBits",
+    "bounded_sum_sensitivity",
+    "decimal_text",
+    "epsilon_of",
+    "gaussian_sigma",
+    "laplace_scale",
+]

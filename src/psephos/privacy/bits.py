@@ -1,0 +1,88 @@
+"""Where random bits come from.
+
+Releases take a :class:`SystemBits`: operating-system entropy, no seed, no buffer, no state, so that forked
+workers and threads can never share a bit. Tests take :class:`InsecureBits`, which can be repeated; whatever it
+touches is stamped insecure for good.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos._check import check_integer
+
+__all__ = ["BitSource", "InsecureBits", "SystemBits"]
+
+
+class BitSource(Protocol):
+    """A source of independent fair bits."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether the bits may protect a release."""
+
+    def bits(self, n: int) -> int:
+        """``n`` fair bits as an integer in ``[0, 2**n)``."""
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """``n`` independent words of 64 fair bits."""
+
+
+class SystemBits:
+    """Entropy of the operating system; every call asks it afresh.
+
+    >>> SystemBits().secure, 0 <= SystemBits().bits(10) < 1024
+    (True, True)
+    """
+
+    __slots__ = ()
+    secure = True
+
+    def bits(self, n: int) -> int:
+        """``n`` fair bits as an integer in ``[0, 2**n)``."""
+        if n <= 0:
+            return 0
+        return int.from_bytes(os.urandom((n + 7) // 8), "little") >> (-n % 8)
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """``n`` independent words of 64 fair bits."""
+        return np.frombuffer(os.urandom(8 * n), dtype="<u8").astype(np.uint64)
+
+    def __repr__(self) -> str:
+        return "SystemBits()"
+
+
+class InsecureBits:
+    """Repeatable bits for tests. A release made with them is stamped insecure, and no ledger accepts it.
+
+    The seed and the state appear in no text, and the object cannot be pickled.
+
+    >>> InsecureBits(seed=1).bits(64) == InsecureBits(seed=1).bits(64)
+    True
+    """
+
+    __slots__ = ("_rng",)
+    secure = False
+
+    def __init__(self, *, seed: int) -> None:
+        self._rng = np.random.Generator(np.random.PCG64(check_integer(seed, "seed", low=0)))
+
+    def bits(self, n: int) -> int:
+        """``n`` bits as an integer in ``[0, 2**n)``."""
+        if n <= 0:
+            return 0
+        return int.from_bytes(self._rng.bytes((n + 7) // 8), "little") >> (-n % 8)
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """``n`` words of 64 bits."""
+        return self._rng.integers(0, 2**64, size=n, dtype=np.uint64)
+
+    def __repr__(self) -> str:
+        return "InsecureBits()"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("InsecureBits cannot be pickled: its state must not leave the process")

@@ -1,0 +1,28 @@
+"""What people said: ballots, profiles, comparisons, and the files that hold them."""
+
+from psephos.profile.ballot import Ballot
+from psephos.profile.comparisons import Comparisons
+from psephos.profile.csv_io import (
+    csv_kind,
+    read_ballots_csv,
+    read_comparisons_csv,
+    write_ballots_csv,
+    write_comparisons_csv,
+)
+from psephos.profile.preflib import PREFLIB_SUFFIXES, read_preflib, write_preflib
+from psephos.profile.profile import ItemsSource, Profile
+
+__all__ = [
+    "PREFLIB_SUFFIXES",
+    "Ballot",
+    "Comparisons",
+    "ItemsSource",
+    "Profile",
+    "csv_kind",
+    "read_ballots_csv",
+    "read_comparisons_csv",
+    "read_preflib",
+    "write_ballots_csv",
+    "write_comparisons_csv",
+    "write_preflib",
+]

@@ -1,0 +1,66 @@
+"""Opening a text file strictly: UTF-8 only, any line ending, errors with the byte's offset."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from typing import IO
+
+from psephos.errors import DataError
+
+__all__ = ["Source", "open_text", "source_name"]
+
+#: Where a reader takes its text from.
+Source = str | PathLike[str]
+
+_CHUNK = 1 << 16
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def source_name(path: Source) -> str:
+    """The file's name as messages show it: the last part alone."""
+    return Path(fspath(path)).name
+
+
+@contextmanager
+def open_text(path: Source, *, newline: str | None = None) -> Iterator[IO[str]]:
+    """Open ``path`` as UTF-8 text, without its byte order mark.
+
+    LF, CRLF and lone CR all end a line (``newline`` as in :func:`open`; the csv module wants ``""``).
+
+    Raises
+    ------
+    DataError
+        for UTF-16, or for bytes that are not UTF-8, with the offset of the first bad byte.
+    """
+    name = source_name(path)
+    with Path(fspath(path)).open("rb") as raw:
+        if raw.read(2) in _UTF16:
+            raise DataError("the file is UTF-16; it must be UTF-8", source=name)
+    with Path(fspath(path)).open(encoding="utf-8-sig", newline=newline) as stream:
+        try:
+            yield stream
+        except UnicodeDecodeError:
+            offset, byte = _first_bad_byte(path)
+            raise DataError(
+                f"byte {byte:#04x} at offset {offset} is not UTF-8; convert the file to UTF-8", source=name
+            ) from None
+
+
+def _first_bad_byte(path: Source) -> tuple[int, int]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    read = 0
+    with Path(fspath(path)).open("rb") as raw:
+        while True:
+            chunk = raw.read(_CHUNK)
+            pending = len(decoder.getstate()[0])
+            try:
+                decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                return read - pending + error.start, error.object[error.start]
+            if not chunk:  # pragma: no cover - only reached if the file changed under us
+                return read, 0
+            read += len(chunk)

@@ -1,0 +1,94 @@
+"""Item names: kept exactly as written, compared after folding.
+
+Two names denote the same item when they agree after Unicode normalisation (NFC) and after runs of
+white space are folded to one space. Names that differ only by case are different items, and a warning.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterable, Sequence
+
+from psephos.errors import DataError, DataWarning
+
+__all__ = ["ItemIndex", "check_items", "fold"]
+
+_SPACE = re.compile(r"\s+")
+
+
+def fold(name: str) -> str:
+    """The form in which names are compared.
+
+    >>> fold(" Ana   B ") == fold("Ana B"), fold("e\\u0301") == fold("\\u00e9")
+    (True, True)
+    """
+    return unicodedata.normalize("NFC", _SPACE.sub(" ", name).strip())
+
+
+def check_items(items: Iterable[object], *, source: str | None = None) -> tuple[str, ...]:
+    """Return the names as a tuple: text, not blank, all different.
+
+    Warns (:class:`DataWarning`) when two names differ only by white space, by Unicode composition or by
+    case.
+
+    Raises
+    ------
+    DataError
+        for a name that is not text or blank, or that occurs twice.
+    """
+    names: list[str] = []
+    exact: dict[str, int] = {}
+    near: dict[str, str] = {}
+    for position, name in enumerate(items, start=1):
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(f"the name of item {position} must be text that is not blank, got {name!r}", source=source)
+        if name in exact:
+            raise DataError(f"items {exact[name]} and {position} have the same name {name!r}", source=source)
+        exact[name] = position
+        key = fold(name).casefold()
+        if key in near:
+            warnings.warn(
+                DataWarning(f"items {near[key]!r} and {name!r} differ only by case, white space or composition"),
+                stacklevel=3,
+            )
+        near[key] = name
+        names.append(name)
+    return tuple(names)
+
+
+class ItemIndex:
+    """Look item names up: exactly first, folded where that is unambiguous.
+
+    With ``items`` the list is closed, and an unknown name is ``None``. Without, every new name becomes an
+    item; positions are then those of first appearance (callers sort at the end).
+    """
+
+    def __init__(self, items: Sequence[str] | None) -> None:
+        self.closed = items is not None
+        self.names: list[str] = list(items or ())
+        self.respelled: set[str] = set()
+        self._exact: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        self._folded: dict[str, int | None] = {}
+        for i, name in enumerate(self.names):
+            key = fold(name)
+            self._folded[key] = None if key in self._folded else i
+
+    def find(self, name: str) -> int | None:
+        """The 0-based position of ``name``, or ``None`` if the list is closed and has it not."""
+        position = self._exact.get(name)
+        if position is not None:
+            return position
+        key = fold(name)
+        if key in self._folded:
+            position = self._folded[key]
+            if position is not None and name.strip() != self.names[position]:
+                self.respelled.add(name)
+            return position
+        if self.closed:
+            return None
+        position = len(self.names)
+        self.names.append(name.strip())
+        self._exact[name.strip()] = self._folded[key] = position
+        return position

@@ -1,0 +1,305 @@
+"""A profile: what a population said, as distinct ballots with multiplicities.
+
+The support is stored item-major: row ``u`` of ``places`` holds the place of item ``u`` on every distinct
+ballot, so that a pair of items is compared by two contiguous rows. Multiplicities are Python integers and
+nothing ever expands them: 10**30 people cost what 10**3 do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos._check import check_integer
+from psephos.errors import DataError, ParameterError
+from psephos.profile.ballot import Ballot
+from psephos.profile.names import ItemIndex, check_items
+
+__all__ = ["ItemsSource", "Places", "Profile", "Support", "places_dtype"]
+
+#: How the list of items is known: ``declared`` in a header or by the caller (a public fact), ``seen`` in
+#: the records (data), or ``assumed``: seen, and declared public by the holder.
+ItemsSource = Literal["declared", "seen", "assumed"]
+
+Places = NDArray[np.unsignedinteger]
+
+
+def places_dtype(m: int) -> np.dtype[np.unsignedinteger]:
+    """The smallest unsigned type that holds places 0..m and one more value for "after all others"."""
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if m + 1 <= np.iinfo(kind).max:
+            return np.dtype(kind)
+    raise ParameterError(f"a profile holds fewer than 2**32 - 1 items, got {m}")
+
+
+class Support:
+    """Collects ballots one by one and merges equal ones; memory follows the number of distinct ballots."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.dtype = places_dtype(m)
+        self.merged = 0
+        self._counts: dict[bytes, int] = {}
+
+    def add(self, places: Sequence[int], count: int) -> None:
+        """Add ``count`` people whose dense places (0 is unranked) are ``places``."""
+        key = bytes(places) if self.dtype.itemsize == 1 else np.asarray(places, self.dtype).tobytes()
+        before = self._counts.get(key)
+        if before is None:
+            self._counts[key] = count
+        else:
+            self._counts[key] = before + count
+            self.merged += 1
+
+    def profile(self, items: tuple[str, ...], *, items_source: ItemsSource, notes: tuple[str, ...]) -> Profile:
+        """The profile collected so far."""
+        flat = np.frombuffer(b"".join(self._counts), dtype=self.dtype)
+        rows = flat.reshape(len(self._counts), self.m)
+        return Profile(
+            items=items,
+            places=np.ascontiguousarray(rows.T),
+            counts=tuple(self._counts.values()),
+            items_source=items_source,
+            notes=notes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Profile:
+    """Distinct ballots with multiplicities. Build one with a ``from_`` constructor or a reader.
+
+    Attributes
+    ----------
+    items
+        The m item names, in the order that gives each item its position.
+    places
+        Shape ``(m, support)``, unsigned, read-only: place of each item on each distinct ballot, 1 is best,
+        tied items share a place, 0 is unranked.
+    counts
+        How many people cast each ballot: Python integers >= 1 of any size.
+    items_source
+        Whether the list of items is a public fact (see :data:`ItemsSource`); releases ask.
+    notes
+        What a reader merged or repaired. For the holder's eyes only: no release carries it.
+    """
+
+    items: tuple[str, ...]
+    places: Places
+    counts: tuple[int, ...]
+    items_source: ItemsSource = "declared"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.places.ndim != 2 or self.places.shape != (len(self.items), len(self.counts)):
+            raise ParameterError(
+                f"places must have shape (items, distinct ballots) = {(len(self.items), len(self.counts))}, "
+                f"got {self.places.shape}"
+            )
+        for count in self.counts:
+            check_integer(count, "multiplicity", low=1)
+        self.places.setflags(write=False)
+
+    @classmethod
+    def from_ballots(
+        cls,
+        items: Iterable[str],
+        ballots: Mapping[Ballot, int] | Iterable[Ballot],
+    ) -> Profile:
+        """A profile from ballots over item positions, with multiplicities or one by one.
+
+        Raises
+        ------
+        DataError
+            for an item position outside ``items`` or a repeated item name.
+        ParameterError
+            for a multiplicity that is not a whole number >= 1.
+
+        >>> Profile.from_ballots(["tea", "coffee"], {Ballot.strict([0, 1]): 10**30}).people == 10**30
+        True
+        """
+        names = check_items(items)
+        support = Support(len(names))
+        pairs: Iterable[tuple[Ballot, int]]
+        pairs = ballots.items() if isinstance(ballots, Mapping) else ((ballot, 1) for ballot in ballots)
+        for ballot, count in pairs:
+            if not isinstance(ballot, Ballot):
+                raise ParameterError(f"ballots must be Ballot objects, got {ballot!r}")
+            support.add(ballot.places(len(names)), check_integer(count, "multiplicity", low=1))
+        return support.profile(names, items_source="declared", notes=())
+
+    @classmethod
+    def from_rankings(
+        cls,
+        rankings: Mapping[tuple[str | tuple[str, ...], ...], int] | Iterable[Sequence[str | tuple[str, ...]]],
+        *,
+        items: Iterable[str],
+    ) -> Profile:
+        """A profile from orders of item names, best first; a tuple inside an order is a tie.
+
+        Raises
+        ------
+        DataError
+            for an unknown or repeated item.
+
+        >>> p = Profile.from_rankings({("tea", "coffee", "water"): 3, ("water", ("tea", "coffee")): 2},
+        ...                           items=["tea", "coffee", "water"])
+        >>> p.people, p.support
+        (5, 2)
+        """
+        names = check_items(items)
+        index = ItemIndex(names)
+
+        def ballot(order: Sequence[str | tuple[str, ...]]) -> Ballot:
+            if isinstance(order, str):
+                raise ParameterError(f"a ranking must be a sequence of item names, got the text {order!r}")
+            groups = []
+            for place in order:
+                members = []
+                for name in (place,) if isinstance(place, str) else place:
+                    position = index.find(name)
+                    if position is None:
+                        raise DataError(f"unknown item {name!r}; the items are {', '.join(names)}")
+                    members.append(position)
+                groups.append(tuple(members))
+            return Ballot(tuple(groups))
+
+        support = Support(len(names))
+        pairs: Iterable[tuple[Sequence[str | tuple[str, ...]], int]]
+        pairs = rankings.items() if isinstance(rankings, Mapping) else ((order, 1) for order in rankings)
+        for order, count in pairs:
+            support.add(ballot(order).places(len(names)), check_integer(count, "multiplicity", low=1))
+        return support.profile(names, items_source="declared", notes=())
+
+    @classmethod
+    def from_masses(cls, people: int, masses: Mapping[Ballot, Fraction], *, items: Iterable[str]) -> Profile:
+        """A profile from the number of people and the exact share of each ballot.
+
+        Parameters
+        ----------
+        people
+            N >= 1, of any size.
+        masses
+            Ballot -> share, rationals >= 0 that sum to 1, each a whole number of people.
+
+        Raises
+        ------
+        DataError
+            if a share is negative, the shares do not sum to 1, or N times a share is not whole.
+
+        Source: document 002, "support-encoded society" (its integrality condition).
+
+        >>> Profile.from_masses(4, {Ballot.strict([0]): Fraction(3, 4), Ballot(): Fraction(1, 4)},
+        ...                     items=["tea"]).counts
+        (3, 1)
+        """
+        total = check_integer(people, "people", low=1)
+        ballots: dict[Ballot, int] = {}
+        for ballot, mass in masses.items():
+            if not isinstance(mass, (int, Fraction)):
+                raise DataError(f"the mass of {ballot} must be an exact rational, got {mass!r}")
+            if mass < 0:
+                raise DataError(f"the mass of {ballot} must be >= 0, got {mass}")
+            count = mass * total
+            if count.denominator != 1:
+                raise DataError(f"{total} people times the mass {mass} of {ballot} is not a whole number")
+            if count:
+                ballots[ballot] = int(count)
+        if sum(masses.values()) != 1:
+            raise DataError(f"the masses must sum to 1, got {sum(masses.values())}")
+        return cls.from_ballots(items, ballots)
+
+    @classmethod
+    def from_places(cls, items: Iterable[str], places: ArrayLike, counts: Iterable[int] | None = None) -> Profile:
+        """A profile from an item-major array of places.
+
+        Parameters
+        ----------
+        places
+            Integers, shape ``(m, ballots)``: 1 is best, equal numbers are ties, 0 is unranked. Numbers need
+            not be consecutive: ``1, 1, 3`` and ``1, 1, 2`` are the same ballot.
+        counts
+            Multiplicity of each column; one person each if absent.
+
+        >>> Profile.from_places(["tea", "coffee"], [[1, 1, 2], [2, 2, 1]]).counts
+        (2, 1)
+        """
+        names = check_items(items)
+        array = np.asarray(places)
+        if array.ndim != 2 or array.shape[0] != len(names) or array.dtype.kind not in "iu":
+            raise ParameterError(
+                f"places must be an integer array of shape ({len(names)}, ballots), "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        if array.size and array.min() < 0:
+            raise ParameterError(f"places must be >= 0, got {array.min()}")
+        if counts is None:
+            numbers = [1] * array.shape[1]
+        else:
+            numbers = [check_integer(count, "multiplicity", low=1) for count in counts]
+            if len(numbers) != array.shape[1]:
+                raise ParameterError(f"counts must have one entry a ballot ({array.shape[1]}), got {len(numbers)}")
+        support = Support(len(names))
+        for column, count in zip(_dense(array, support.dtype).T, numbers, strict=True):
+            support.add(column, count)
+        return support.profile(names, items_source="declared", notes=())
+
+    @property
+    def people(self) -> int:
+        """N, the number of people: a public fact."""
+        return sum(self.counts)
+
+    @property
+    def m(self) -> int:
+        """The number of items: a public fact."""
+        return len(self.items)
+
+    @property
+    def support(self) -> int:
+        """The number of distinct ballots (data, not a public fact)."""
+        return len(self.counts)
+
+    def ballots(self) -> Iterator[tuple[Ballot, int]]:
+        """The distinct ballots with their multiplicities."""
+        for column, count in zip(self.places.T.tolist(), self.counts, strict=True):
+            yield Ballot.from_places(column), count
+
+    @property
+    def data_type(self) -> Literal["soc", "soi", "toc", "toi"]:
+        """PrefLib's name for the narrowest kind of ballot that holds all of these."""
+        complete = bool((self.places > 0).all())
+        # Places are dense, so a ballot is strict when its last place equals the number of items it ranks.
+        ranked = np.count_nonzero(self.places, axis=0)
+        last = self.places.max(axis=0, initial=0)
+        strict = bool((ranked == last).all())
+        if strict:
+            return "soc" if complete else "soi"
+        return "toc" if complete else "toi"
+
+    def with_items_public(self) -> Profile:
+        """The same profile, its items as seen declared public by the holder; a release says so."""
+        return self if self.items_source == "declared" else replace(self, items_source="assumed")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Profile):
+            return NotImplemented
+        return self.items == other.items and dict(self.ballots()) == dict(other.ballots())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _dense(places: NDArray[np.integer], dtype: np.dtype[np.unsignedinteger]) -> Places:
+    """Places renumbered 1, 2, ... without gaps on every ballot; 0 stays 0."""
+    order = np.argsort(places, axis=0, kind="stable")
+    ranked = np.take_along_axis(places, order, axis=0)
+    steps = np.zeros(places.shape, dtype=np.int64)
+    if places.shape[0]:
+        steps[0] = ranked[0] > 0
+        steps[1:] = ranked[1:] != ranked[:-1]
+    dense = np.empty(places.shape, dtype=dtype)
+    np.put_along_axis(dense, order, np.cumsum(steps, axis=0).astype(dtype), axis=0)
+    return dense
