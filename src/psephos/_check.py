@@ -22,7 +22,7 @@ Exact = str | int | float | Decimal | Fraction
 
 _MAX_TEXT = 400  # a longer numeral is no budget but an attempt to make us count
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**300), Fraction(10**9)
-_NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-]?\d+/\d+")
+_NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-]?\d+/\d+", re.ASCII)
 
 
 def exact(value: object, name: str, allowed: str) -> Fraction:

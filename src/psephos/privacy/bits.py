@@ -8,6 +8,7 @@ touches is stamped insecure for good.
 from __future__ import annotations
 
 import os
+import random
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -69,17 +70,15 @@ class InsecureBits:
     secure = False
 
     def __init__(self, *, seed: int) -> None:
-        self._rng = np.random.Generator(np.random.PCG64(check_integer(seed, "seed", low=0)))
+        self._rng = random.Random(check_integer(seed, "seed", low=0))  # noqa: S311 - that is the point of it
 
     def bits(self, n: int) -> int:
         """``n`` bits as an integer in ``[0, 2**n)``."""
-        if n <= 0:
-            return 0
-        return int.from_bytes(self._rng.bytes((n + 7) // 8), "little") >> (-n % 8)
+        return self._rng.getrandbits(n) if n > 0 else 0
 
     def words(self, n: int) -> NDArray[np.uint64]:
         """``n`` words of 64 bits."""
-        return self._rng.integers(0, 2**64, size=n, dtype=np.uint64)
+        return np.frombuffer(self._rng.randbytes(8 * n), dtype="<u8").astype(np.uint64)
 
     def __repr__(self) -> str:
         return "InsecureBits()"

@@ -25,13 +25,16 @@ from psephos.privacy.balls import MAX_PRECISION, gaussian_delta_at_most, gaussia
 
 __all__ = ["compose_mu_upper", "delta_upper", "epsilon_upper", "gaussian_epsilon_upper", "mu_lower"]
 
-_BITS = 40  # relative width of a bisection's final bracket: 2**-40
+_LARGE_MU = 10**6
+_BITS = 48  # relative width of a bisection's final bracket: 2**-48
+# mu is calibrated this much below its limit, so that re-accounting, itself rounded up, stays below the target.
+_SLACK = 1 - Fraction(1, 2**40)
 
 
 def _bisect(feasible: Callable[[Fraction], bool], start: Fraction) -> tuple[Fraction, Fraction]:
     """(last feasible, first infeasible) for a property that holds below a threshold on (0, inf).
 
-    Brackets by powers of two, then bisects to a relative width of 2**-40. The bracket grows by itself.
+    Brackets by powers of two, then bisects to a relative width of 2**-48. The bracket grows by itself.
     """
     low = high = start
     if feasible(start):
@@ -57,7 +60,7 @@ def _check_epsilon(epsilon: Exact) -> Fraction:
 
 
 def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
-    """The largest mu (within 2**-40 of it, below) whose curve stays within (epsilon, delta).
+    """The largest mu (within a relative 2**-39 of it, below) whose curve stays within (epsilon, delta).
 
     Parameters
     ----------
@@ -73,11 +76,11 @@ def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
     if dlt == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     low, _ = _bisect(lambda mu: gaussian_delta_at_most(eps, mu, dlt), Fraction(1))
-    return low
+    return low * _SLACK
 
 
 def epsilon_upper(mu: Exact, delta: Exact) -> Fraction:
-    """The smallest epsilon >= 0 (within 2**-40 of it, above) at which the curve of ``mu`` is within ``delta``.
+    """The smallest epsilon >= 0 (within a relative 2**-48 of it, above) at which the curve of ``mu`` is within ``delta``.
 
     >>> round(float(epsilon_upper(1, "1e-5")), 6)
     4.377178
@@ -91,6 +94,11 @@ def epsilon_upper(mu: Exact, delta: Exact) -> Fraction:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     if gaussian_delta_at_most(Fraction(0), value, dlt):
         return Fraction(0)
+    if value > _LARGE_MU:
+        # The first term of the curve alone is an upper bound, and Phi(-z) <= exp(-z^2 / 2); here that costs a relative
+        # 2 z / mu at most. ln(1/delta) <= ln 2 times the difference of bit lengths, plus one.
+        bits = dlt.denominator.bit_length() - dlt.numerator.bit_length() + 1
+        return value**2 / 2 + value * sqrt_upper(2 * bits * Fraction(7, 10))
     _, high = _bisect(lambda epsilon: not gaussian_delta_at_most(epsilon, value, dlt), Fraction(1))
     return high
 

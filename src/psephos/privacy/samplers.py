@@ -14,7 +14,7 @@ What an observer of the running time learns is not covered: rejection loops take
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -230,7 +230,12 @@ def _discrete_laplace_from_words(scale: Fraction, words: NDArray[np.uint64], bit
 
 
 def _from_words(
-    words: NDArray[np.uint64], bits: BitSource, outer: Any, scale: float, shift: float, tail: Any
+    words: NDArray[np.uint64],
+    bits: BitSource,
+    outer: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    scale: float,
+    shift: float,
+    tail: Callable[[int], BallAt],
 ) -> NDArray[Any]:
     """Draws from words: doubles where a bracket of the quantile lies between two integers, balls elsewhere."""
     u = words >> np.uint64(1)
@@ -248,7 +253,8 @@ def _from_words(
     if not open_draws.size:
         return values
     decided = [
-        _signed(int(negative[i]), _magnitude(LazyUniform(bits, u=int(u[i]), b=63), tail)) for i in open_draws.tolist()
+        _signed(int(negative[i]), _magnitude(LazyUniform(bits, u=int(u[i]), b=63), tail, int(first[i])))
+        for i in open_draws.tolist()
     ]
     if max(abs(value) for value in decided) >= 2**62:  # beyond any chance, and still no wrap-around
         values = values.astype(object)
@@ -256,21 +262,19 @@ def _from_words(
     return values
 
 
-def _magnitude(u: LazyUniform, tail: Any) -> int:
-    """The number of j >= 1 with U < tail(j), for a decreasing tail: doubling, then bisection."""
-
-    def reaches(j: int) -> bool:
-        threshold: BallAt = tail(j)
-        return u.below(threshold)
-
-    if not reaches(1):
-        return 0
-    low, high = 1, 2
-    while reaches(high):
-        low, high = high, 2 * high
+def _magnitude(u: LazyUniform, tail: Callable[[int], BallAt], guess: int = 0) -> int:
+    """The number of j >= 1 with U < tail(j), for a decreasing tail: steps doubling from ``guess``, then bisection."""
+    low, high = guess, guess + 1  # invariant at the end: U < tail(low) or low = 0, and not U < tail(high)
+    step = 1
+    if low and not u.below(tail(low)):
+        while low and not u.below(tail(low)):
+            low, high, step = max(low - step, 0), low, 2 * step
+    else:
+        while u.below(tail(high)):
+            low, high, step = high, high + step, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
-        if reaches(middle):
+        if u.below(tail(middle)):
             low = middle
         else:
             high = middle

@@ -1,0 +1,278 @@
+"""The front door: golden values, public refusals, certificates, and what a release may depend on (R2)."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from psephos import Ballot, Comparisons, Profile, private_consensus, read_preflib
+from psephos.central import consensus as consensus_module
+from psephos.central import plan_consensus, release_from_json, release_to_json
+from psephos.errors import ParameterError
+from psephos.privacy import DiscreteLaplaceEvent, InsecureBits
+
+PROFILE = Profile.from_rankings(
+    {("a", "b", "c"): 40, ("b", "c", "a"): 25, ("c", ("a", "b")): 10, ("b",): 5}, items=["a", "b", "c"]
+)
+DUELS = Comparisons.from_columns(["a", "b", "c"], [0, 1, 0] * 30, [1, 2, 2] * 30, [1, 1, 0] * 30)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "table"),
+    [("laplace", [[0, 10, -1], [-10, 0, 78], [1, -78, 0]]), ("gaussian", [[0, 11, -7], [-11, 0, 89], [7, -89, 0]])],
+)
+def test_golden_release(mechanism, table):
+    """One release from fixed bits, recomputed from the words by the textbook quantile: exact margins plus noise."""
+    release = private_consensus(PROFILE, epsilon=1, delta="1e-6", mechanism=mechanism, bits=InsecureBits(seed=7))
+    margins = [40 - 25 - 5, 40 - 25 - 10, 40 + 25 + 5 - 10]  # a over b, a over c, b over c
+    words = InsecureBits(seed=7).words(3).tolist()
+    tails = [(word >> 1) / 2**63 for word in words]
+    if mechanism == "laplace":  # b = 2 D / epsilon = 6, P(|X| >= j) = 2 e^(-j/b) / (1 + e^(-1/b))
+        sizes = [math.floor(6 * (math.log(2 / (1 + math.exp(-1 / 6))) - math.log(u))) for u in tails]
+    else:  # sigma = 2 sqrt(3) / mu(1, 1e-6)
+        sizes = [math.floor(2 * math.sqrt(3) / 0.236695 * stats.norm.isf(u / 2) + 0.5) for u in tails]
+    noisy = [w + (-x if word & 1 else x) for w, x, word in zip(margins, sizes, words, strict=True)]
+    assert release.value.estimate.margins.tolist() == table
+    assert [table[0][1], table[0][2], table[1][2]] == noisy
+
+
+@pytest.mark.parametrize("unranked", ["last", "missing"])
+@pytest.mark.parametrize("post_processing", ["raw", "adaptive"])
+def test_certificate_against_all_orders(unranked, post_processing):
+    """Cost, bound and tiers of the released table against every order of four items."""
+    profile = Profile.from_rankings(
+        {("a", "b", "c", "d"): 9, ("d", ("a", "b")): 8, ("c", "d", "a"): 8, ("b",): 3}, items="abcd"
+    )
+    for seed in range(8):
+        release = private_consensus(
+            profile, epsilon=1, unranked=unranked, post_processing=post_processing, bits=InsecureBits(seed=seed)
+        )
+        value = release.value
+        table = np.array(value.estimate.margins, dtype=object)
+        if post_processing == "adaptive":
+            rho, rows = Fraction(value.rho), [Fraction(int(sum(row)), 4) for row in table]
+            exact = [[rho * int(table[u, v]) + (1 - rho) * (rows[u] - rows[v]) for v in range(4)] for u in range(4)]
+            table = np.array([[Fraction(round(x * 1024), 1024) for x in row] for row in exact], dtype=object)
+        costs = {
+            order: sum(Fraction(28 + table[v, u], 2) for u, v in itertools.combinations(order, 2))
+            for order in itertools.permutations(range(4))
+        }
+        best = min(costs.values())
+        optima = [order for order, cost in costs.items() if cost == best]
+        assert value.status == "optimal"
+        assert float(abs(value.cost_released - best)) <= 6 / 1024
+        assert value.gap == 0
+        assert value.cost_released == value.lower_bound
+        assert value.unique is (len(optima) == 1)
+        if value.unique:
+            assert [t for tier in value.tiers for t in tier] == ["abcd"[i] for i in optima[0]]
+
+
+def test_rho_by_hand():
+    """m = 3: G from row means, R the rest, rho = (1 - v / ||R||^2)^4 with one degree of freedom."""
+    release = private_consensus(PROFILE, epsilon=3, bits=InsecureBits(seed=3))
+    w = release.value.estimate.margins.astype(float)
+    g = w.mean(axis=1)
+    rest = w - (g[:, None] - g[None, :])
+    norm = (rest[np.triu_indices(3, 1)] ** 2).sum()
+    expected = max(0.0, 1 - release.value.estimate.variance / norm) ** 4
+    assert release.value.rho == pytest.approx(expected, abs=1e-6)
+
+
+def test_raw_is_the_released_table():
+    release = private_consensus(PROFILE, epsilon=1, post_processing="raw", bits=InsecureBits(seed=3))
+    assert release.value.rho == 1
+
+
+@pytest.mark.parametrize("data", [PROFILE, DUELS], ids=["ballots", "comparisons"])
+def test_json_round_trip(data):
+    unit = "person" if isinstance(data, Profile) else "comparison"
+    release = private_consensus(data, epsilon="1/3", delta="1e-6", mechanism="gaussian", unit=unit)
+    text = release_to_json(release)
+    again = release_from_json(text)
+    assert release_to_json(again) == text
+    assert again.value.estimate.margins.tolist() == release.value.estimate.margins.tolist()
+    assert (again.guarantee, again.event, again.secure) == (release.guarantee, release.event, True)
+    document = json.loads(text)
+    assert document["guarantee"]["epsilon"] == "1/3"
+    assert document["guarantee"]["delta"] == "1e-6"
+    assert ("people" in document["guarantee"]) is (unit == "person")
+    with pytest.raises(ParameterError, match="schema"):
+        release_from_json(json.dumps({**document, "schema": "psephos.release/2"}))
+
+
+def test_astronomical_numbers_survive_json():
+    n = 10**30
+    profile = Profile.from_ballots("ab", {Ballot.strict([0, 1]): 2 * n, Ballot.strict([1, 0]): n + 1})
+    release = private_consensus(profile, epsilon="0.1")
+    again = release_from_json(release_to_json(release))
+    assert int(again.value.estimate.margins[0, 1]) == int(release.value.estimate.margins[0, 1])
+    assert abs(int(again.value.estimate.margins[0, 1]) - (n - 1)) < 10**4
+    assert again.value.cost_released == release.value.cost_released
+    assert again.value.units == 3 * n + 1
+
+
+def test_n2_noise_beyond_int64_neither_wraps_nor_raises():
+    for count in (2**31 - 1, 2**61, 2**63 - 1, 10**30):
+        profile = Profile.from_ballots("ab", {Ballot.strict([0, 1]): count})
+        for epsilon in ("1", "1e-12", "1e-300"):
+            release = private_consensus(profile, epsilon=epsilon)
+            noise = int(release.value.estimate.margins[0, 1]) - count
+            assert abs(noise) < 100 * 2 / Fraction(epsilon)  # misses with probability exp(-100)
+
+
+def test_m4_nothing_to_rank():
+    for data, unit in (
+        (Profile.from_ballots("ab", []), "person"),
+        (Comparisons.from_columns("ab", [], [], []), "comparison"),
+        (Profile.from_ballots([], []), "person"),
+    ):
+        with pytest.raises(ParameterError, match="nothing to rank"):
+            private_consensus(data, epsilon=1, unit=unit)
+
+
+def test_m4_one_item_has_rank_1():
+    profile = Profile.from_ballots(["a"], {Ballot.strict([0]): 5})
+    for delta in (0, "1e-6"):
+        assert private_consensus(profile, epsilon=1, delta=delta).value.ranking() == ((1, ("a",)),)
+
+
+def test_m4_two_items_seven_to_three():
+    profile = Profile.from_rankings({("a", "b"): 70_000, ("b", "a"): 30_000}, items="ab")
+    release = private_consensus(profile, epsilon=1)
+    assert release.value.ranking() == ((1, ("a",)), (2, ("b",)))
+    assert release.value.cost_released == Fraction(100_000 - int(release.value.estimate.margins[0, 1]), 2)
+
+
+def test_m8_all_ties_share_one_rank(monkeypatch):
+    """Without noise a table of zeros makes all orders optimal: one shared rank, whatever the order of the items."""
+    from psephos.central import laplace as laplace_module
+
+    monkeypatch.setattr(laplace_module, "discrete_laplace_array", lambda _s, n, _b: np.zeros(n, dtype=np.int64))
+    for data, unit in (
+        (Profile.from_rankings({(("a", "b", "c"),): 5}, items="cab"), "person"),
+        (Profile.from_rankings({("a", "b", "c"): 1, ("c", "b", "a"): 1}, items="bca"), "person"),
+        (Comparisons.from_columns("acb", [0, 1, 2], [1, 2, 0], [0, 0, 0]), "comparison"),
+    ):
+        value = private_consensus(data, epsilon=1, unit=unit, bits=InsecureBits(seed=1)).value
+        assert value.ranking() == ((1, ("a", "b", "c")),)
+        assert value.unique is False
+
+
+def test_shared_ranks_are_competition_ranks(monkeypatch):
+    from psephos.central import laplace as laplace_module
+
+    monkeypatch.setattr(laplace_module, "discrete_laplace_array", lambda _s, n, _b: np.zeros(n, dtype=np.int64))
+    profile = Profile.from_rankings({("d", ("a", "b"), "c"): 9}, items="abcd")
+    value = private_consensus(profile, epsilon=1, bits=InsecureBits(seed=1)).value
+    assert value.ranking() == ((1, ("d",)), (2, ("a", "b")), (4, ("c",)))
+
+
+def test_f24_an_item_on_no_ballot_is_ranked():
+    profile = Profile.from_rankings({("a", "b", "c"): 100_000, ("b", "a", "c"): 40_000}, items="abcd")
+    assert private_consensus(profile, epsilon=1).value.ranking()[-1] == (4, ("d",))
+    assert len(private_consensus(profile, epsilon=1, unranked="missing").value.estimate.items) == 4
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"mechanism": "nuclear"}, "mechanism must be one of"),
+        ({"unranked": "first"}, "unranked must be"),
+        ({"post_processing": "none"}, "post_processing must be"),
+        ({"time_limit": float("nan")}, "time_limit must be"),
+        ({"time_limit": -1}, "time_limit must be"),
+        ({"unit": "comparison"}, "unit of ballots is person"),
+        ({"unit": "household"}, "unit must be"),
+        ({"dataset": "x"}, "need a ledger"),
+        ({"request_id": "x"}, "need a ledger"),
+    ],
+)
+def test_refusals_of_parameters(kwargs, message):
+    with pytest.raises(ParameterError, match=message):
+        private_consensus(PROFILE, epsilon=1, **kwargs)
+
+
+def test_refusals_of_comparisons():
+    with pytest.raises(ParameterError, match="unit='comparison'"):
+        private_consensus(DUELS, epsilon=1)
+    weighted = Comparisons.from_columns("ab", [0], [1], [1], weight=[2])
+    with pytest.raises(ParameterError, match="weighted"):
+        private_consensus(weighted, epsilon=1, unit="comparison")
+    with pytest.raises(ParameterError, match="Profile or Comparisons"):
+        private_consensus([("a", "b")], epsilon=1)
+
+
+def test_items_seen_in_the_data_need_a_declaration():
+    seen = Comparisons.from_columns("ab", [0], [1], [1], items_source="seen")
+    with pytest.raises(ParameterError, match="not a public list"):
+        private_consensus(seen, epsilon=1, unit="comparison")
+    release = private_consensus(seen.with_items_public(), epsilon=1, unit="comparison")
+    assert "as seen in the data, is public" in release.guarantee.sentence()
+    assert "one comparison, not one person" in release.guarantee.sentence()
+
+
+def test_r2_neighbours_meet_the_same_refusals():
+    """Whether anything is refused may depend on public facts alone: all profiles of one size behave alike."""
+    ballots = [Ballot(), Ballot.strict([0]), Ballot.strict([2, 1, 0]), Ballot(((0, 1, 2),)), Ballot(((1,), (0, 2)))]
+    for a, b in itertools.product(ballots, repeat=2):
+        profile = Profile.from_ballots("abc", {a: 1} if a == b else {a: 1, b: 1})
+        for unranked in ("last", "missing"):
+            release = private_consensus(profile, epsilon="0.5", delta="1e-6", unranked=unranked)
+            assert sorted(x for tier in release.value.tiers for x in tier) == ["a", "b", "c"]
+
+
+def test_a_release_shows_nothing_of_the_data_but_the_noisy_table(monkeypatch):
+    """Two different profiles that give the same noisy table give the same release, to the last character."""
+    table = np.array([[0, 5, 9], [-5, 0, -3], [-9, 3, 0]])
+
+    def same_table(_margins, law, **_):
+        return table, DiscreteLaplaceEvent(scale=law.scale, sensitivity=Fraction(6))
+
+    monkeypatch.setattr(consensus_module, "laplace_margins", same_table)
+    texts = set()
+    for rankings in ({("a", "b", "c"): 7}, {("c", ("a", "b")): 6, (): 1}, {("b",): 7}):
+        profile = Profile.from_rankings(rankings, items="abc")
+        texts.add(release_to_json(private_consensus(profile, epsilon=1, bits=InsecureBits(seed=1))))
+    assert len(texts) == 1
+
+
+def test_repair_notes_do_not_reach_the_release(tmp_path):
+    path = tmp_path / "x.soi"
+    path.write_text("# NUMBER ALTERNATIVES: 2\n3: 1,2\n2: 1,1\n1: 9\n")
+    profile = read_preflib(path, clean="empty")
+    assert profile.people == 6
+    assert profile.notes
+    text = release_to_json(private_consensus(profile, epsilon=1))
+    assert "void" not in text
+    assert "empty" not in text
+
+
+def test_auto_reads_public_facts_and_gives_its_reason():
+    pure = plan_consensus(10, epsilon=1)
+    assert (pure.mechanism, pure.delta) == ("laplace", 0)
+    assert "pure" in pure.reason
+    assert plan_consensus(10, epsilon=1, delta="1e-6").mechanism == "gaussian"
+    small = plan_consensus(2, epsilon=1, delta="1e-6")  # one pair: Laplace has less noise even at delta > 0
+    assert (small.mechanism, small.delta) == ("laplace", 0)
+    for m in (2, 3, 5, 10, 30):
+        for epsilon in ("0.01", "1", "10"):
+            both = [
+                plan_consensus(m, epsilon=epsilon, delta="1e-6", mechanism=name) for name in ("laplace", "gaussian")
+            ]
+            chosen = plan_consensus(m, epsilon=epsilon, delta="1e-6")
+            assert chosen.law.sd == min(plan.law.sd for plan in both)
+    with pytest.raises(ParameterError, match="m must be"):
+        plan_consensus(0, epsilon=1)
+
+
+def test_burlington_winner():
+    """The Condorcet winner of the real election leads by 772 of 9,788 votes, 18 standard deviations of the noise."""
+    profile = read_preflib("examples/burlington2006.toi")
+    for delta in (0, "1e-6"):
+        value = private_consensus(profile, epsilon=1, delta=delta).value
+        assert [tier[0] for tier in value.tiers[:3]] == ["Bob Kiss", "Hinda Miller", "Kevin J. Curley"]
