@@ -165,8 +165,8 @@ def _check_public_facts(data: object, unit: object) -> int:
         raise ParameterError("nothing to rank: no items or nobody answered")
     if data.items_source == "seen":
         raise ParameterError(
-            "the items were seen in the data and are not a public list: give the list when reading, or declare them "
-            "public with with_items_public()"
+            "the items were seen in the data and are not a public list: give the list when reading (--items), or "
+            "declare them public with with_items_public() (--items-public-as-seen)"
         )
     return units
 

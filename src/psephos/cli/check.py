@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from psephos.cli.inputs import CleanOption, FileArgument, ItemsOption, LayoutOption, StrictOption, read_data
-from psephos.cli.output import note, quiet_stdout, write_result
+from psephos.cli.output import count_of, note, quiet_stdout, shown, write_result
 
 if TYPE_CHECKING:
     from psephos.profile import Comparisons, Profile
@@ -50,7 +50,7 @@ def _note_other_faults(file: FileArgument, layout: LayoutOption, items: ItemsOpt
     except DataError:
         return  # a fault that no policy repairs: it is the error itself
     for line in data.notes:
-        note(line)
+        note(line.replace("voided the faulty ballots (now empty) of", "faulty ballots of"))
 
 
 def _summary(name: str, data: Profile | Comparisons) -> str:
@@ -63,13 +63,15 @@ def _summary(name: str, data: Profile | Comparisons) -> str:
             "toc": "complete, some with ties",
             "toi": "some truncated, some with ties",
         }
-        body = f"{data.people} people, {data.support} distinct ballots ({kinds[data.data_type]})"
+        people = count_of(data.people, "person", "people")
+        body = f"{people}, {count_of(data.support, 'distinct ballot')} ({kinds[data.data_type]})"
     else:
-        people = "" if data.persons is None else f" by {len(data.persons)} people"
-        body = f"{data.records} comparisons{people}"
+        by = "" if data.persons is None else f" by {count_of(len(data.persons), 'person', 'people')}"
+        body = f"{count_of(data.records, 'comparison')}{by}"
     source = {
         "declared": "declared",
         "seen": "as seen in the data: a release needs a public list",
         "assumed": "assumed",
     }
-    return f"{name}: ok\n{body}\n{data.m} items ({source[data.items_source]}): {', '.join(data.items)}"
+    items = count_of(data.m, "item")
+    return f"{name}: ok\n{body}\n{items} ({source[data.items_source]}): {', '.join(shown(item) for item in data.items)}"

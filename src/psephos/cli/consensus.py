@@ -17,7 +17,7 @@ from psephos.cli.inputs import (
     StrictOption,
     read_data,
 )
-from psephos.cli.output import note, progress, quiet_stdout, write_csv, write_result
+from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, write_csv, write_result
 
 if TYPE_CHECKING:
     from psephos.central import Consensus
@@ -32,8 +32,13 @@ def consensus(
     delta: DeltaOption = "0",
     mechanism: Annotated[str, typer.Option("--mechanism", help="auto, laplace (pure) or gaussian.")] = "auto",
     unranked: Annotated[
-        str, typer.Option("--unranked", help="Unranked items come last, or are missing (compared with nothing).")
-    ] = "last",
+        str | None,
+        typer.Option(
+            "--unranked",
+            help="Unranked items of ballots come last (the default), or are missing: compared with nothing.",
+            show_default=False,
+        ),
+    ] = None,
     unit: Annotated[str, typer.Option("--unit", help="What is protected: person (ballots) or comparison.")] = "person",
     post_processing: Annotated[
         str, typer.Option("--post-processing", help="adaptive (shrinks cyclic noise) or raw.")
@@ -59,29 +64,32 @@ def consensus(
 ) -> None:
     """Release a consensus (Kemeny) ranking of a file under differential privacy, best first."""
     from psephos._check import check_choice
-    from psephos.central import private_consensus, release_to_json
+    from psephos.central import plan_consensus, private_consensus, release_to_json
     from psephos.errors import ParameterError
+    from psephos.profile import Comparisons
 
     check_choice(output_format, "format", ("table", "csv", "json"))
     if (ledger is None) != (dataset is None):
         raise ParameterError("--ledger and --dataset go together")
     if ledger is None and (budget is not None or request_id is not None):
         raise ParameterError("--budget and --request-id need --ledger and --dataset")
-    if output is not None:
-        output.open("a").close()  # an answer that cannot be written must not be paid for
-    with quiet_stdout():
+    with claimed(output), quiet_stdout():
         data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
         for line in data.notes:
             note(line)
+        if isinstance(data, Comparisons) and unranked == "last":
+            raise ParameterError("--unranked last is for ballots: pairs that were not compared are missing")
         if items_public_as_seen:
             data = data.with_items_public()
+        # A budget is fixed for good, so nothing that can be refused on its parameters may come after it.
+        plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit)  # type: ignore[arg-type]
         with progress("computing the consensus"):
             release = private_consensus(
                 data,
                 epsilon=epsilon,
                 delta=delta,
                 mechanism=mechanism,  # type: ignore[arg-type]
-                unranked=unranked,  # type: ignore[arg-type]
+                unranked=unranked or "last",  # type: ignore[arg-type]
                 unit=unit,  # type: ignore[arg-type]
                 post_processing=post_processing,  # type: ignore[arg-type]
                 time_limit=time_limit,
@@ -89,14 +97,15 @@ def consensus(
                 dataset=dataset,
                 request_id=request_id,
             )
-    if output_format == "json":
-        write_result(release_to_json(release), output)
-    elif output_format == "csv":
-        rows = [(rank, name) for rank, names in release.value.ranking() for name in names]
-        write_result(write_csv(("rank", "item"), rows), output)
-        note(_sentence(release))
-    else:
-        write_result(_table(release), output)
+        if output_format == "json":
+            text = release_to_json(release)
+        elif output_format == "csv":
+            rows = [(rank, name) for rank, names in release.value.ranking() for name in names]
+            text = write_csv(("rank", "item"), rows)
+            note(_sentence(release))
+        else:
+            text = _table(release)
+    write_result(text, output)
 
 
 def _open_ledger(path: Path | None, dataset: str | None, budget: str | None) -> Ledger | None:
@@ -113,7 +122,7 @@ def _open_ledger(path: Path | None, dataset: str | None, budget: str | None) -> 
 
 def _table(release: Release[Consensus]) -> str:
     width = len(str(len(release.value.estimate.items)))
-    lines = [f"{rank:>{max(width, 4)}}  {name}" for rank, names in release.value.ranking() for name in names]
+    lines = [f"{rank:>{max(width, 4)}}  {shown(name)}" for rank, names in release.value.ranking() for name in names]
     return "\n".join(["rank  item", *lines, "", _sentence(release)])
 
 
@@ -121,11 +130,12 @@ def _sentence(release: Release[Consensus]) -> str:
     from psephos.privacy import decimal_text
 
     value = release.value
-    units = "people" if release.guarantee.unit == "person" else "comparisons"
+    unit = ("person", "people") if release.guarantee.unit == "person" else ("comparison",)
+    units, items = count_of(value.units, *unit), count_of(len(value.estimate.items), "item")
     text = release.guarantee.sentence().rstrip(".")
     text += (
         f"; mechanism {value.mechanism}, noise of standard deviation {value.estimate.noise.sd:.4g} votes on each "
-        f"margin of {value.units} {units} (both their number and the {len(value.estimate.items)} items are public)"
+        f"margin of {units} (their number and the list of {items} are public)"
     )
     if value.status != "optimal":
         text += f"; the ranking is within {float(value.gap):.6g} votes of the best under the released table"

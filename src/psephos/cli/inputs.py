@@ -51,6 +51,8 @@ StrictOption = Annotated[bool, typer.Option("--strict", help="A header that cont
 
 def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None, strict: bool) -> Profile | Comparisons:
     """Read ballots or comparisons, told apart by the suffix and the CSV header."""
+    import warnings
+
     from psephos._check import check_choice
     from psephos.errors import DataError, ParameterError
     from psephos.profile import (
@@ -61,6 +63,7 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
         read_preflib,
     )
     from psephos.profile.encoding import open_text
+    from psephos.profile.names import check_items
     from psephos.profile.repair import check_clean
 
     policy = check_clean(clean)
@@ -70,6 +73,9 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
             names = [line.strip() for line in stream if line.strip()]
         if not names:
             raise DataError("the list of items is empty", source=items.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the reader warns; here a fault gets its file's name
+            check_items(names, source=items.name)
     if path.suffix.lower() in PREFLIB_SUFFIXES:
         if names is not None or layout is not None:
             raise ParameterError("a PrefLib file declares its own items: --items and --layout are for CSV")
@@ -79,6 +85,8 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
             f"the suffix of {path.name!r} is not known: PrefLib has {' '.join(PREFLIB_SUFFIXES)}, tables .csv or .tsv"
         )
     if csv_kind(path) == "comparisons":
+        if policy != "reject" or layout is not None:
+            raise ParameterError("--clean and --layout are for ballots, and this file holds comparisons")
         return read_comparisons_csv(path, items=names)
     form = None if layout is None else check_choice(layout, "layout", ("positions", "places"))
     return read_ballots_csv(path, layout=form, items=names, clean=policy)  # type: ignore[arg-type]

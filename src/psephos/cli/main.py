@@ -5,6 +5,7 @@ Exit codes: 0 ok, 1 faults in the data, 2 usage, 3 budget refused.
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from typing import Annotated, TextIO
@@ -62,6 +63,10 @@ def run() -> None:
     """Run the command line; never returns."""
     from psephos.errors import BudgetError, DataError, PsephosError
 
+    # Whatever the locale says: a result that cannot be encoded would be lost after it was paid for.
+    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
     warnings.showwarning = _warn  # type: ignore[assignment]  # its parameters are positional here
     try:
         app()

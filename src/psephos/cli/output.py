@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["csv_cell", "note", "progress", "quiet_stdout", "write_csv", "write_result"]
+__all__ = ["claimed", "count_of", "csv_cell", "note", "progress", "quiet_stdout", "shown", "write_csv", "write_result"]
 
 
 def note(text: str) -> None:
     """One line on stderr."""
-    print(text, file=sys.stderr)
+    print(shown(text), file=sys.stderr)
 
 
 @contextmanager
@@ -60,6 +60,20 @@ def progress(label: str) -> Iterator[None]:
         thread.join()
 
 
+@contextmanager
+def claimed(output: Path | None) -> Iterator[None]:
+    """Make sure that ``output`` can be written before anything is paid for; leave no empty file after a failure."""
+    existed = output is None or output.exists()
+    if output is not None:
+        output.open("a").close()
+    try:
+        yield
+    except BaseException:
+        if output is not None and not existed:
+            output.unlink(missing_ok=True)
+        raise
+
+
 def write_result(text: str, output: Path | None) -> None:
     """Write the result, with a final newline, to ``output`` or to stdout."""
     if output is None:
@@ -80,11 +94,30 @@ def csv_cell(text: str) -> str:
 
 def write_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A CSV table as text."""
-    import csv
-    import io
+    from psephos.profile.csv_table import csv_row
 
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([[csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows])
-    return out.getvalue()
+    return "".join(
+        csv_row([csv_cell(cell) if isinstance(cell, str) else cell for cell in row]) for row in [header, *rows]
+    )
+
+
+def shown(name: str) -> str:
+    """A name as a terminal may show it: control characters and line breaks escaped.
+
+    >>> shown("tea\\n"), shown("thé")
+    ('tea\\\\n', 'thé')
+    """
+    import unicodedata
+
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in {"Cc", "Zl", "Zp", "Cs"} else c for c in name
+    )
+
+
+def count_of(n: int, what: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> count_of(1, "item"), count_of(2, "item"), count_of(2, "person", "people")
+    ('1 item', '2 items', '2 people')
+    """
+    return f"{n} {what if n == 1 else plural or what + 's'}"

@@ -95,8 +95,8 @@ def epsilon_upper(mu: Exact, delta: Exact) -> Fraction:
     if gaussian_delta_at_most(Fraction(0), value, dlt):
         return Fraction(0)
     if value > _LARGE_MU:
-        # The first term of the curve alone is an upper bound, and Phi(-z) <= exp(-z^2 / 2); here that costs a relative
-        # 2 z / mu at most. ln(1/delta) <= ln 2 times the difference of bit lengths, plus one.
+        # The first term of the curve alone is an upper bound, and Phi(-z) <= exp(-z^2 / 2); here that costs at most
+        # a relative 2 z / mu. ln(1/delta) <= ln 2 times the difference of bit lengths, plus one.
         bits = dlt.denominator.bit_length() - dlt.numerator.bit_length() + 1
         return value**2 / 2 + value * sqrt_upper(2 * bits * Fraction(7, 10))
     _, high = _bisect(lambda epsilon: not gaussian_delta_at_most(epsilon, value, dlt), Fraction(1))

@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 
 from psephos._check import Exact, parse_delta, parse_epsilon
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS debits (
     UNIQUE (dataset, request_id)
 ) STRICT;
 """
+_HAS_SCHEMA = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'debits'"
 _WAIT_SECONDS = 60.0
 _MAX_NAME = 1000
 
@@ -88,23 +90,28 @@ class Ledger:
         self._open = False
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction on a connection of its own. Reading neither makes a file nor changes one."""
         if not self._open:
             raise BudgetError("this ledger handle is closed")
+        where = f"{Path(self._path).absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
         try:
-            with closing(sqlite3.connect(self._path, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
-                    for statement in _SCHEMA.split(";"):
-                        connection.execute(statement)
+                    if write:
+                        for statement in _SCHEMA.split(";"):
+                            connection.execute(statement)
+                    elif connection.execute(_HAS_SCHEMA).fetchone() is None:
+                        raise BudgetError(f"{self._path!r} is no ledger yet: no dataset has a budget")
                     yield connection
                 except BaseException:
                     connection.execute("ROLLBACK")
                     raise
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BudgetError(f"the ledger cannot be used, so nothing is released: {error}") from error
+            raise BudgetError(f"the ledger {self._path!r} cannot be used: {error}") from error
 
     def set_budget(self, dataset: str, *, epsilon: Exact, delta: Exact = 0) -> None:
         """Fix the total budget of ``dataset``, once. Giving the same budget again changes nothing.
@@ -186,7 +193,7 @@ class Ledger:
 
     def budget(self, dataset: str) -> tuple[Fraction, Fraction]:
         """The total (epsilon, delta) of ``dataset``."""
-        with self._transaction() as connection:
+        with self._transaction(write=False) as connection:
             total = _budget(connection, dataset)
         if total is None:
             raise BudgetError(f"{dataset!r} has no budget in this ledger")
@@ -194,23 +201,28 @@ class Ledger:
 
     def remaining(self, dataset: str) -> tuple[Fraction, Fraction]:
         """What is left of the (epsilon, delta) of ``dataset``."""
-        with self._transaction() as connection:
+        with self._transaction(write=False) as connection:
             return _left(connection, dataset)
 
     def datasets(self) -> tuple[str, ...]:
         """The names of all datasets with a budget."""
-        with self._transaction() as connection:
+        with self._transaction(write=False) as connection:
             return tuple(row[0] for row in connection.execute("SELECT name FROM datasets ORDER BY name"))
 
     def debits(self, dataset: str) -> tuple[Debit, ...]:
         """All debits of ``dataset``, oldest first."""
-        with self._transaction() as connection:
+        with self._transaction(write=False) as connection:
             return tuple(_debits(connection, dataset))
 
 
 def _check_name(value: object, name: str) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_NAME:
+    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_NAME or not _is_unicode(value):
         raise ParameterError(f"{name} must be text of 1 to {_MAX_NAME} characters that is not blank, got {value!r}")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether text can be stored: bytes that are no UTF-8 arrive from a command line as lone surrogates."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _now() -> str:

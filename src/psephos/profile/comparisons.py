@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def parse_weight(text: str) -> Fraction:
     """
     cell = text.strip()
     try:
-        if len(cell) > 100 or not cell.isascii():
+        if len(cell) > 100 or not cell.isascii() or "_" in cell:
             raise ValueError
         mantissa, _, exponent = cell.lower().partition("e")
         if exponent and not abs(int(exponent)) <= 1000:
@@ -102,40 +103,14 @@ class Comparisons:
         >>> Comparisons.from_columns(["tea", "coffee"], [0, 1], [1, 0], [1, 0]).records
         2
         """
-        names = check_items(items)
-        a, b, y = (_integers(column, name) for column, name in ((left, "left"), (right, "right"), (outcome, "outcome")))
-        who = None if person is None else _integers(person, "person")
-        for column, name in ((b, "right"), (y, "outcome"), (who, "person"), (weight, "weight")):
-            if column is not None and len(column) != len(a):
-                raise ParameterError(f"{name} must have one entry a record ({len(a)}), got {len(column)}")
-        _reject(
-            ~((a >= 0) & (a < len(names)) & (b >= 0) & (b < len(names))),
-            f"an item must be 0 to {len(names) - 1}",
-        )
-        _reject(a == b, "an item is compared with itself")
-        _reject((y < -1) | (y > 1), "an outcome must be 1 (left won), -1 (right won) or 0 (a tie)")
-        if who is not None:
-            count = len(persons) if persons is not None else int(who.max(initial=-1)) + 1
-            _reject(~((who >= 0) & (who < count)), "a person must be a position in persons")
-            persons = persons if persons is not None else tuple(str(i) for i in range(count))
-        exact: tuple[Fraction, ...] | None = None
-        if weight is not None:
-            values = []
-            for record, value in enumerate(weight, start=1):
-                if isinstance(value, bool) or not isinstance(value, (int, Fraction)) or value < 0:
-                    raise DataError(
-                        f"a weight must be an exact number >= 0, got {value!r}", source="weight", line=record
-                    )
-                values.append(Fraction(value))
-            exact = tuple(values)
-        return cls(
-            items=names,
-            left=a,
-            right=b,
-            outcome=y.astype(np.int8),
-            person=who,
+        return build(
+            check_items(items),
+            left,
+            right,
+            outcome,
+            person=person,
             persons=persons,
-            weight=exact,
+            weight=weight,
             items_source=items_source,
             notes=notes,
         )
@@ -155,6 +130,59 @@ class Comparisons:
         return self if self.items_source == "declared" else replace(self, items_source="assumed")
 
 
+def build(
+    names: tuple[str, ...],
+    left: Sequence[int] | NDArray[Any],
+    right: Sequence[int] | NDArray[Any],
+    outcome: Sequence[int] | NDArray[Any],
+    *,
+    person: Sequence[int] | NDArray[Any] | None,
+    persons: tuple[str, ...] | None,
+    weight: Sequence[Fraction | int] | None,
+    items_source: ItemsSource,
+    notes: tuple[str, ...],
+) -> Comparisons:
+    """:meth:`Comparisons.from_columns` once the names are checked."""
+    a, b, y = (_integers(column, name) for column, name in ((left, "left"), (right, "right"), (outcome, "outcome")))
+    who = None if person is None else _integers(person, "person")
+    for column, name in ((b, "right"), (y, "outcome"), (who, "person"), (weight, "weight")):
+        if column is not None and len(column) != len(a):
+            raise ParameterError(f"{name} must have one entry a record ({len(a)}), got {len(column)}")
+    _reject(
+        ~((a >= 0) & (a < len(names)) & (b >= 0) & (b < len(names))),
+        f"an item must be 0 to {len(names) - 1}",
+        a,
+        b,
+    )
+    _reject(a == b, "an item is compared with itself", a)
+    _reject((y < -1) | (y > 1), "an outcome must be 1 (left won), -1 (right won) or 0 (a tie)", y)
+    if who is not None:
+        count = len(persons) if persons is not None else int(who.max(initial=-1)) + 1
+        _reject(~((who >= 0) & (who < count)), "a person must be a position in persons", who)
+        persons = persons if persons is not None else tuple(str(i) for i in range(count))
+    exact: tuple[Fraction, ...] | None = None
+    if weight is not None:
+        values = []
+        for record, value in enumerate(weight, start=1):
+            if isinstance(value, bool) or not isinstance(value, Rational) or value < 0:
+                raise DataError(f"a weight must be an exact number >= 0, got {value!r}", source="weight", line=record)
+            values.append(Fraction(int(value.numerator), int(value.denominator)))
+        exact = tuple(values)
+        if exact and not any(exact):
+            raise DataError("nothing to rank: every weight is 0")
+    return Comparisons(
+        items=names,
+        left=a,
+        right=b,
+        outcome=y.astype(np.int8),
+        person=who,
+        persons=persons,
+        weight=exact,
+        items_source=items_source,
+        notes=notes,
+    )
+
+
 def _integers(column: object, name: str) -> NDArray[np.int64]:
     values = np.asarray(column)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
@@ -162,6 +190,8 @@ def _integers(column: object, name: str) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def _reject(bad: NDArray[np.bool_], rule: str) -> None:
+def _reject(bad: NDArray[np.bool_], rule: str, *columns: NDArray[np.int64]) -> None:
     if bad.any():
-        raise DataError(rule, source="record", line=int(np.argmax(bad)) + 1)
+        record = int(np.argmax(bad))
+        got = ", ".join(str(column[record]) for column in columns)
+        raise DataError(f"{rule}, got {got}", source="record", line=record + 1)

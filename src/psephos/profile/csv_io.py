@@ -12,24 +12,25 @@ answered; one person gives one ballot. Comparisons have the columns ``left, righ
 
 from __future__ import annotations
 
-import csv
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
 from psephos._check import check_choice
 from psephos.errors import DataError
-from psephos.profile.comparisons import OUTCOMES, Comparisons, parse_weight
+from psephos.profile.comparisons import OUTCOMES, Comparisons, build, parse_weight
+from psephos.profile.csv_table import Table, csv_row
 from psephos.profile.encoding import Source, open_text, source_name
 from psephos.profile.names import ItemIndex, check_items, fold
 from psephos.profile.profile import ItemsSource, Profile, Support
 from psephos.profile.repair import Clean, OrderFault, Repairs, parse_count
 
 __all__ = [
+    "Gaps",
     "Layout",
     "csv_kind",
     "read_ballots_csv",
@@ -41,102 +42,54 @@ __all__ = [
 Layout = Literal["positions", "places"]
 Gaps = Literal["skip", "stop", "reject"]
 
-# A header of bare numbers is more likely a file without a header.
+# A header of bare numbers is more likely a file without a header, so by itself it is no list of positions.
 _POSITION = re.compile(
     r"(?:rank|choice|position|preference|pos)[ _-]?([0-9]+)|([0-9]+)(?:st|nd|rd|th)(?:[ _-]?(?:choice|rank))?",
-    re.I,
+    re.IGNORECASE,
 )
 _PERSON = ("person", "voter", "worker")
 _SPECIAL = (*_PERSON, "count")
+#: Columns that survey exports carry and that are no items; they would otherwise become some in ``places``.
+_NO_ITEM = ("id", "ballot", "ballot_id", "person_id", "voter_id", "worker_id", "timestamp", "weight")
 #: Cells of the positions layout that are no item: nothing was marked there, or too much.
-_MARKS = ("", "skipped", "undervote", "overvote")
-
-
-class _Table:
-    """A CSV file's header and rows, with line numbers; every row has as many cells as the header."""
-
-    def __init__(self, rows: Iterator[list[str]], reader: object, source: str) -> None:
-        self._rows = rows
-        self._reader = reader
-        self.source = source
-        header = self._next()
-        if header is None:
-            raise DataError("the file is empty: a header line is wanted", source=source)
-        self.columns = [cell.strip() for cell in header]
-        self.header_line = self.line
-        blank = [i for i, name in enumerate(self.columns, start=1) if not name]
-        if blank:
-            raise DataError(f"column {blank[0]} of the header has no name", source=source, line=self.line)
-        twice = [name for name, n in Counter(self.columns).items() if n > 1]
-        if twice:
-            raise DataError(
-                f"column {twice[0]!r} occurs twice; columns found: {self.found()}",
-                source=source,
-                line=self.line,
-            )
-
-    @property
-    def line(self) -> int:
-        return int(self._reader.line_num)  # type: ignore[attr-defined]
-
-    def found(self) -> str:
-        return ", ".join(self.columns[:20]) + (", ..." if len(self.columns) > 20 else "")
-
-    def _next(self) -> list[str] | None:
-        while True:
-            try:
-                row = next(self._rows)
-            except StopIteration:
-                return None
-            except csv.Error as error:
-                raise DataError(f"not valid CSV: {error}", source=self.source, line=self.line) from None
-            if any(cell.strip() for cell in row) or len(row) > 1:
-                return row
-
-    def __iter__(self) -> Iterator[list[str]]:
-        while (row := self._next()) is not None:
-            if len(row) != len(self.columns):
-                raise DataError(
-                    f"a row must have {len(self.columns)} cells, got {len(row)}; columns: {self.found()}",
-                    source=self.source,
-                    line=self.line,
-                )
-            yield row
-
-    def fail(self, rule: str) -> DataError:
-        return DataError(rule, source=self.source, line=self.line)
-
-
-def _delimiter(first_line: str) -> str:
-    """Comma if the header has one outside quotes, else semicolon, else tab."""
-    bare = re.sub(r'"[^"]*"', "", first_line)
-    return next((mark for mark in ",;\t" if mark in bare), ",")
-
-
-def _open_table(stream: object, source: str) -> _Table:
-    # Comments do not belong to CSV, so the first line that is not blank is the header.
-    lines = iter(stream)  # type: ignore[call-overload]
-    first = next((line for line in lines if line.strip()), "")
-
-    def rows() -> Iterator[str]:
-        yield first
-        yield from lines
-
-    reader = csv.reader(rows(), delimiter=_delimiter(first), strict=True)
-    return _Table(reader, reader, source)
+_MARKS = ("", "-", "n/a", "skipped", "undervote", "overvote")
 
 
 def csv_kind(path: Source) -> Literal["ballots", "comparisons"]:
     """Whether a CSV file holds ballots or comparisons, from its header alone."""
     with open_text(path, newline="") as stream:
-        columns = {name.lower() for name in _open_table(stream, source_name(path)).columns}
+        columns = {name.lower() for name in Table(stream, source_name(path)).columns}
     return "comparisons" if {"left", "right", "winner"} <= columns else "ballots"
 
 
-def _layout(columns: list[str]) -> Layout:
-    matches = [match for name in columns if (match := _POSITION.fullmatch(name))]
-    numbers = [int((match[1] or match[2])[:9]) for match in matches]
-    return "positions" if columns and numbers == list(range(1, len(columns) + 1)) else "places"
+def _position(name: str, *, bare: bool = False) -> int | None:
+    """The number of a column named like a position, or ``None``; with ``bare`` a plain number counts too."""
+    match = _POSITION.fullmatch(name)
+    digits = (match[1] or match[2]) if match else name if bare and name.isascii() and name.isdigit() else ""
+    return int(digits) if 0 < len(digits) < 9 else None
+
+
+def _layout(names: list[str], table: Table) -> Layout:
+    numbers = [_position(name) for name in names]
+    if not any(number is not None for number in numbers):
+        return "places"
+    if numbers != list(range(1, len(names) + 1)):
+        raise table.fail(
+            "some columns look like positions, but they are not rank1, rank2, ... in order; "
+            f"columns found: {table.found()} (if they are items, say layout='places')"
+        )
+    return "positions"
+
+
+def _in_position_order(body: list[int], table: Table) -> list[int]:
+    """The columns of ``body`` sorted by the number in their names, where all have one."""
+    numbers = {i: _position(table.columns[i], bare=True) for i in body}
+    if any(number is None for number in numbers.values()):
+        return body
+    ordered = sorted(body, key=lambda i: numbers[i] or 0)
+    if [numbers[i] for i in ordered] != list(range(1, len(body) + 1)):
+        raise table.fail(f"the positions must be 1 to {len(body)}, each once; columns found: {table.found()}")
+    return ordered
 
 
 def read_ballots_csv(
@@ -159,8 +112,8 @@ def read_ballots_csv(
     clean
         As in :func:`psephos.read_preflib`.
     gaps
-        For ``positions``: what a blank, ``skipped``, ``undervote`` or ``overvote`` cell does. ``skip``: later
-        items move up. ``stop``: the ballot ends there. ``reject``: a fault, unless nothing follows it.
+        For ``positions``: what a blank, ``-``, ``n/a``, ``skipped``, ``undervote`` or ``overvote`` cell before an
+        item does. ``skip``: later items move up. ``stop``: the ballot ends there. ``reject``: it is a fault.
 
     Raises
     ------
@@ -179,21 +132,22 @@ def read_ballots_csv(
     source = source_name(path)
     repairs = Repairs(clean, source)
     with open_text(path, newline="") as stream:
-        table = _open_table(stream, source)
-        special = {name.lower(): i for i, name in enumerate(table.columns) if name.lower() in _SPECIAL}
-        who = [name for name in _PERSON if name in special]
-        if len(who) > 1:
-            raise table.fail(f"only one column may name the person, found {', '.join(who)}")
-        person = special[who[0]] if who else None
+        table = Table(stream, source)
+        special = table.special(_SPECIAL)
+        person = table.one_of(special, _PERSON, "person")
         counts = special.get("count")
         if person is not None and counts is not None:
             raise table.fail("a row with a person is one ballot: 'count' and a person column exclude each other")
         body = [i for i in range(len(table.columns)) if i not in special.values()]
-        names = [table.columns[i] for i in body]
-        if not names:
+        if not body:
             raise table.fail(f"no column of ballots; columns found: {table.found()}")
-        form = layout or _layout(names)
-        collect = _Positions(items, gaps, source) if form == "positions" else _Places(names, items, table)
+        form = layout or _layout([table.columns[i] for i in body], table)
+        collect: _Rows
+        if form == "positions":
+            body = _in_position_order(body, table)
+            collect = _Positions(items, gaps, source)
+        else:
+            collect = _Places([table.columns[i] for i in body], items, table, bare=not special)
         persons: set[str] = set()
         for row in table:
             count = 1
@@ -203,38 +157,32 @@ def read_ballots_csv(
                 except OrderFault as fault:
                     raise table.fail(str(fault)) from None
             if person is not None:
-                who_answered = row[person].strip()
+                who_answered = fold(row[person])
                 if not who_answered or who_answered in persons:
                     raise table.fail(f"one person gives one ballot; {who_answered!r} is blank or answered before")
                 persons.add(who_answered)
-            collect.add([row[i].strip() for i in body], count, table.line)
-        if not collect.rows:
-            raise DataError(
-                f"nothing to rank: no row follows the header; columns found: {table.found()}", source=source
-            )
+            collect.add(tuple(row[i] for i in body), count, table.line)
+    if not collect.rows:
+        raise DataError(f"nothing to rank: no row follows the header; columns found: {table.found()}", source=source)
     return collect.profile(repairs)
 
 
 class _Rows:
-    """Rows parsed to groups; equal rows are kept once."""
+    """Rows of cells; equal rows are kept once, and parsed when all are there."""
 
-    def __init__(self) -> None:
-        # cells -> [count, first line]: the cleaning policy needs the final number of items
+    def __init__(self, source: str) -> None:
+        self.source = source
+        # cells -> [count, first line]: in the layout positions the number of items is known only at the end
         self.rows: dict[tuple[str, ...], list[int]] = {}
-        self.merged = 0
 
-    def add(self, cells: list[str], count: int, line: int) -> None:
-        key = tuple(cells)
-        entry = self.rows.get(key)
-        if entry is None:
-            self.rows[key] = [count, line]
-        else:
-            entry[0] += count
+    def add(self, cells: tuple[str, ...], count: int, line: int) -> None:
+        entry = self.rows.setdefault(cells, [0, line])
+        entry[0] += count
 
     def items(self) -> tuple[tuple[str, ...], ItemsSource]:
         raise NotImplementedError
 
-    def groups(self, cells: tuple[str, ...], _count: int) -> list[list[int]]:
+    def groups(self, cells: tuple[str, ...], count: int) -> list[list[int]]:
         raise NotImplementedError
 
     def notes(self) -> tuple[str, ...]:
@@ -242,6 +190,7 @@ class _Rows:
 
     def profile(self, repairs: Repairs) -> Profile:
         names, items_source = self.items()
+        repairs.names = names
         support = Support(len(names))
         for cells, (count, line) in self.rows.items():
             groups: list[list[int]] | OrderFault
@@ -254,20 +203,29 @@ class _Rows:
 
 
 class _Places(_Rows):
-    def __init__(self, names: list[str], items: Iterable[str] | None, table: _Table) -> None:
-        super().__init__()
+    def __init__(self, names: list[str], items: Iterable[str] | None, table: Table, *, bare: bool) -> None:
+        super().__init__(table.source)
         self.names = check_items(names, source=table.source)
-        if items is not None and {fold(name) for name in check_items(items)} != {fold(n) for n in names}:
-            raise table.fail(f"the item columns differ from the items given; columns found: {table.found()}")
-        if all(re.fullmatch(r"[0-9]+", name) for name in names) and items is None:
+        if items is not None:
+            if {fold(name) for name in check_items(items)} != {fold(name) for name in names}:
+                raise table.fail(f"the item columns differ from the items given; columns found: {table.found()}")
+            return
+        if bare and all(name.isascii() and name.isdigit() for name in names):
             raise table.fail(f"no header: the first line holds numbers alone; wanted item names, found {table.found()}")
+        for name in names:
+            if name.lower().replace(" ", "_") in _NO_ITEM:
+                raise table.fail(
+                    f"column {name!r} looks like no item: remove it, or give the list of items; "
+                    f"columns found: {table.found()}"
+                )
 
     def items(self) -> tuple[tuple[str, ...], ItemsSource]:
         return self.names, "declared"
 
     def groups(self, cells: tuple[str, ...], _count: int) -> list[list[int]]:
         by_place: dict[int, list[int]] = {}
-        for item, cell in enumerate(cells):
+        for item, raw in enumerate(cells):
+            cell = raw.strip()
             if not cell:
                 continue
             if not (cell.isascii() and cell.isdigit()) or len(cell) > 9 or not int(cell):
@@ -281,23 +239,22 @@ class _Places(_Rows):
 
 class _Positions(_Rows):
     def __init__(self, items: Iterable[str] | None, gaps: Gaps, source: str) -> None:
-        super().__init__()
-        declared = None if items is None else check_items(items)
-        self.index = ItemIndex(declared)
+        super().__init__(source)
+        self.index = ItemIndex(None if items is None else check_items(items))
         self.gaps = gaps
-        self.source = source
         self.marks: Counter[str] = Counter()
-        self.order: dict[int, int] = {}
+        self.place_of: list[int] = []
 
     def _mark(self, cell: str) -> str | None:
-        mark = cell.lower()
+        """What a cell that is no item says; ``None`` for an item. A declared item is never a mark."""
+        mark = cell.strip().lower()
         if mark in _MARKS and (not mark or not self.index.closed or self.index.find(cell) is None):
-            return mark or "blank"
+            return mark if mark.isalpha() else "blank"
         return None
 
     def items(self) -> tuple[tuple[str, ...], ItemsSource]:
         if self.index.closed:
-            self.order = {i: i for i in range(len(self.index.names))}
+            self.place_of = list(range(len(self.index.names)))
             return tuple(self.index.names), "declared"
         for cells in self.rows:
             for cell in cells:
@@ -305,12 +262,10 @@ class _Positions(_Rows):
                     self.index.find(cell)
         if not self.index.names:
             raise DataError("nothing to rank: no cell names an item", source=self.source)
-        names = check_items(sorted(self.index.names), source=self.source)
-        place = {name: i for i, name in enumerate(names)}
-        self.order = {i: place[name] for i, name in enumerate(self.index.names)}
+        names, self.place_of = _sorted_items(self.index, self.source)
         return names, "seen"
 
-    def groups(self, cells: tuple[str, ...], _count: int) -> list[list[int]]:
+    def groups(self, cells: tuple[str, ...], count: int) -> list[list[int]]:
         groups: list[list[int]] = []
         last = max((i for i, cell in enumerate(cells) if self._mark(cell) is None), default=-1)
         for i, cell in enumerate(cells):
@@ -318,21 +273,30 @@ class _Positions(_Rows):
             if mark is None:
                 position = self.index.find(cell)
                 if position is None:
-                    raise OrderFault(f"unknown item {cell[:80]!r}")
-                groups.append([self.order[position]])
+                    raise OrderFault(f"unknown item {cell.strip()[:80]!r}")
+                groups.append([self.place_of[position]])
                 continue
-            if mark != "blank" or i < last:
-                if self.gaps == "reject":
-                    raise OrderFault(f"position {i + 1} is {mark}, and gaps are rejected")
-                self.marks[mark] += _count
-            if self.gaps == "stop" and i < last:
+            if i < last and self.gaps == "reject":
+                raise OrderFault(f"position {i + 1} is {mark}, and gaps are rejected")
+            if i < last or mark != "blank":
+                self.marks[mark] += count
+            if i < last and self.gaps == "stop":
                 break
         return groups
 
     def notes(self) -> tuple[str, ...]:
-        what = "later items moved up" if self.gaps == "skip" else "the ballot ends there"
-        marks = tuple(f"{self.source}: {n} {mark} cells ({what})" for mark, n in sorted(self.marks.items()))
+        what = "the ballot ends there" if self.gaps == "stop" else "later items moved up"
+        marks = tuple(
+            f"{self.source}: {n} {mark} cell{'s' if n > 1 else ''} ({what})" for mark, n in sorted(self.marks.items())
+        )
         return marks + _respelled(self.index, self.source)
+
+
+def _sorted_items(index: ItemIndex, source: str) -> tuple[tuple[str, ...], list[int]]:
+    """The items seen, in an order that does not depend on the records, and where each of them went."""
+    names = check_items(sorted(index.names), source=source)
+    where = {name: i for i, name in enumerate(names)}
+    return names, [where[name] for name in index.names]
 
 
 def _respelled(index: ItemIndex, source: str) -> tuple[str, ...]:
@@ -365,27 +329,25 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
     source = source_name(path)
     index = ItemIndex(None if items is None else check_items(items))
     left, right, outcome = array("q"), array("q"), array("b")
-    persons: dict[str, int] = {}
-    person_of = array("q")
+    persons: dict[str, int] = {}  # folded name -> position
+    spelled: list[str] = []
+    person = array("q")
     weights: list[Fraction] = []
     with open_text(path, newline="") as stream:
-        table = _open_table(stream, source)
-        lower = {name.lower(): i for i, name in enumerate(table.columns)}
-        missing = [name for name in ("left", "right", "winner") if name not in lower]
-        if missing:
-            raise table.fail(
-                f"column {missing[0]!r} is missing; wanted left, right, winner[, person][, weight], "
-                f"found {table.found()}"
-            )
-        who = [name for name in _PERSON if name in lower]
-        if len(who) > 1:
-            raise table.fail(f"only one column may name the person, found {', '.join(who)}")
-        column_left, column_right, column_winner = lower["left"], lower["right"], lower["winner"]
-        column_person = lower[who[0]] if who else None
-        column_weight = lower.get("weight")
+        table = Table(stream, source)
+        special = table.special(("left", "right", "winner", "weight", "count", *_PERSON))
+        for name in ("left", "right", "winner"):
+            if name not in special:
+                raise table.fail(
+                    f"column {name!r} is missing; wanted left, right, winner[, person][, weight], found {table.found()}"
+                )
+        if "count" in special:
+            raise table.fail("comparisons have no 'count': give one row a judgement, or call it 'weight'")
+        column_person = table.one_of(special, _PERSON, "person")
+        column_weight = special.get("weight")
         for row in table:
             pair = []
-            for cell in (row[column_left], row[column_right]):
+            for cell in (row[special["left"]], row[special["right"]]):
                 if not cell.strip():
                     raise table.fail("an item is blank")
                 position = index.find(cell)
@@ -393,15 +355,17 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
                     raise table.fail(f"unknown item {cell.strip()[:80]!r}")
                 pair.append(position)
             if pair[0] == pair[1]:
-                raise table.fail(f"an item is compared with itself: {row[column_left].strip()[:80]!r}")
-            winner = row[column_winner].strip().lower()
-            if winner not in OUTCOMES:
-                raise table.fail(f"winner must be left, right or tie, got {row[column_winner].strip()[:80]!r}")
+                raise table.fail(f"an item is compared with itself: {row[special['left']].strip()[:80]!r}")
+            winner = row[special["winner"]].strip()
+            if winner.lower() not in OUTCOMES:
+                raise table.fail(f"winner must be left, right or tie, got {winner[:80]!r}")
             if column_person is not None:
                 name = row[column_person].strip()
                 if not name:
                     raise table.fail("the person is blank")
-                person_of.append(persons.setdefault(name, len(persons)))
+                if persons.setdefault(fold(name), len(spelled)) == len(spelled):
+                    spelled.append(name)
+                person.append(persons[fold(name)])
             if column_weight is not None:
                 try:
                     weights.append(parse_weight(row[column_weight]))
@@ -409,29 +373,22 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
                     raise table.fail(str(fault)) from None
             left.append(pair[0])
             right.append(pair[1])
-            outcome.append(OUTCOMES[winner])
-    if not left:
-        raise DataError(
-            f"nothing to rank: no comparison follows the header; columns found: {table.found()}",
-            source=source,
-        )
-    names = tuple(index.names)
-    rank: list[int] | None = None
-    items_source: ItemsSource = "declared"
+            outcome.append(OUTCOMES[winner.lower()])
+    if not left or (weights and not any(weights)):
+        what = "every weight is 0" if left else f"no comparison follows the header; columns found: {table.found()}"
+        raise DataError(f"nothing to rank: {what}", source=source)
+    names, place_of = tuple(index.names), list(range(len(index.names)))
     if not index.closed:
-        items_source = "seen"
-        names = check_items(sorted(index.names), source=source)
-        where = {name: i for i, name in enumerate(names)}
-        rank = [where[name] for name in index.names]
-    return Comparisons.from_columns(
+        names, place_of = _sorted_items(index, source)
+    return build(
         names,
-        [rank[i] for i in left] if rank else left,
-        [rank[i] for i in right] if rank else right,
+        [place_of[i] for i in left],
+        [place_of[i] for i in right],
         outcome,
-        person=person_of if column_person is not None else None,
-        persons=tuple(persons) if column_person is not None else None,
+        person=person if column_person is not None else None,
+        persons=tuple(spelled) if column_person is not None else None,
         weight=weights if column_weight is not None else None,
-        items_source=items_source,
+        items_source="declared" if index.closed else "seen",
         notes=_respelled(index, source),
     )
 
@@ -439,52 +396,61 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
 def write_ballots_csv(profile: Profile, path: Source, *, layout: Layout = "places") -> None:
     """Write ballots with a ``count`` column; :func:`read_ballots_csv` gives the profile back.
 
+    In the layout ``positions`` the reader needs the same ``items``, which such a file does not hold.
+
     Raises
     ------
     DataError
-        if an item is named like a special column, or, in the layout ``positions``, if a ballot has a tie.
+        if an item's name would be read as something else, or, in the layout ``positions``, if a ballot has a tie.
+        Nothing is written then.
     """
     check_choice(layout, "layout", ("positions", "places"))
-    clash = [name for name in profile.items if name.lower() in _SPECIAL or name != name.strip()]
-    if clash and layout == "places":
-        raise DataError(f"a CSV column cannot be named {clash[0]!r}")
-    with Path(path).open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
+    for name in profile.items:
+        lower = name.lower()
+        no_item = lower in _SPECIAL or lower.replace(" ", "_") in _NO_ITEM or _position(name) is not None
+        if name != name.strip() or (layout == "places" and no_item):
+            raise DataError(f"a CSV file of ballots in the layout {layout!r} cannot hold the name {name!r}")
+    header = profile.items if layout == "places" else tuple(f"rank{k}" for k in range(1, profile.m + 1))
+    rows = [csv_row([*header, "count"])]
+    for ballot, count in profile.ballots():
         if layout == "places":
-            writer.writerow([*profile.items, "count"])
+            cells = [str(place or "") for place in ballot.places(profile.m)]
+        elif ballot.is_strict:
+            cells = [profile.items[group[0]] for group in ballot.groups]
+            cells += [""] * (profile.m - len(cells))
         else:
-            writer.writerow([*(f"rank{k}" for k in range(1, profile.m + 1)), "count"])
-        for ballot, count in profile.ballots():
-            if layout == "places":
-                cells = [str(place or "") for place in ballot.places(profile.m)]
-            elif ballot.is_strict:
-                cells = [profile.items[group[0]] for group in ballot.groups]
-                cells += [""] * (profile.m - len(cells))
-            else:
-                raise DataError("the layout 'positions' cannot hold a tie; use 'places'")
-            writer.writerow([*cells, count])
+            raise DataError("the layout 'positions' cannot hold a tie; use 'places'")
+        rows.append(csv_row([*cells, count]))
+    _write(path, rows)
 
 
 def write_comparisons_csv(comparisons: Comparisons, path: Source) -> None:
-    """Write comparisons; :func:`read_comparisons_csv` with the same ``items`` gives them back."""
-    names = {code: name for name, code in OUTCOMES.items()}
+    """Write comparisons; :func:`read_comparisons_csv` with the same ``items`` gives them back.
+
+    Raises
+    ------
+    DataError
+        if a person's name has blank ends, which the reader would strip. Nothing is written then.
+    """
+    for name in comparisons.persons or ():
+        if name != name.strip():
+            raise DataError(f"a CSV file of comparisons cannot hold the name {name!r}: blank at an end")
+    winners = {code: name for name, code in OUTCOMES.items()}
     person, weight = comparisons.person, comparisons.weight
+    header = ["left", "right", "winner"]
+    header += (["person"] if person is not None else []) + (["weight"] if weight is not None else [])
+    rows = [csv_row(header)]
+    for i in range(comparisons.records):
+        row = [comparisons.items[comparisons.left[i]], comparisons.items[comparisons.right[i]]]
+        row.append(winners[int(comparisons.outcome[i])])
+        if person is not None and comparisons.persons is not None:
+            row.append(comparisons.persons[person[i]])
+        if weight is not None:
+            row.append(str(weight[i]))
+        rows.append(csv_row(row))
+    _write(path, rows)
+
+
+def _write(path: Source, rows: list[str]) -> None:
     with Path(path).open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(
-            [
-                "left",
-                "right",
-                "winner",
-                *(["person"] if person is not None else []),
-                *(["weight"] if weight else []),
-            ]
-        )
-        for i in range(comparisons.records):
-            row = [comparisons.items[comparisons.left[i]], comparisons.items[comparisons.right[i]]]
-            row.append(names[int(comparisons.outcome[i])])
-            if person is not None and comparisons.persons is not None:
-                row.append(comparisons.persons[person[i]])
-            if weight:
-                row.append(str(weight[i]))
-            writer.writerow(row)
+        out.writelines(rows)

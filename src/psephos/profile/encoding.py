@@ -34,12 +34,16 @@ def open_text(path: Source, *, newline: str | None = None) -> Iterator[IO[str]]:
     Raises
     ------
     DataError
-        for UTF-16, or for bytes that are not UTF-8, with the offset of the first bad byte.
+        for UTF-16 and UTF-32, or bytes that are not UTF-8, with the offset of the first bad byte.
     """
     name = source_name(path)
     with Path(fspath(path)).open("rb") as raw:
-        if raw.read(2) in _UTF16:
-            raise DataError("the file is UTF-16; it must be UTF-8", source=name)
+        head = raw.read(_CHUNK)
+    if head[:2] in _UTF16:
+        raise DataError(f"byte {head[0]:#04x} at offset 0: the file is UTF-16; convert it to UTF-8", source=name)
+    if head.count(0) > len(head) / 4:  # UTF-16 and UTF-32 without a mark are full of NUL bytes, text is not
+        where = head.index(0)
+        raise DataError(f"byte 0x00 at offset {where}: the file is UTF-16 or UTF-32; convert it to UTF-8", source=name)
     with Path(fspath(path)).open(encoding="utf-8-sig", newline=newline) as stream:
         try:
             yield stream

@@ -20,13 +20,16 @@ from psephos.errors import DataError, ParameterError
 from psephos.profile.ballot import Ballot
 from psephos.profile.names import ItemIndex, check_items
 
-__all__ = ["ItemsSource", "Places", "Profile", "Support", "places_dtype"]
+__all__ = ["MOST_PEOPLE", "ItemsSource", "Places", "Profile", "Support", "places_dtype"]
 
 #: How the list of items is known: ``declared`` in a header or by the caller (a public fact), ``seen`` in
 #: the records (data), or ``assumed``: seen, and declared public by the holder.
 ItemsSource = Literal["declared", "seen", "assumed"]
 
 Places = NDArray[np.unsignedinteger]
+
+#: Python writes integers of up to 4,300 digits as text; margins and costs must stay below that.
+MOST_PEOPLE = 10**4000
 
 
 def places_dtype(m: int) -> np.dtype[np.unsignedinteger]:
@@ -102,6 +105,8 @@ class Profile:
             )
         for count in self.counts:
             check_integer(count, "multiplicity", low=1)
+        if self.people >= MOST_PEOPLE:
+            raise DataError("a profile holds fewer than 10**4000 people")
         self.places.setflags(write=False)
 
     @classmethod
@@ -155,15 +160,21 @@ class Profile:
         index = ItemIndex(names)
 
         def ballot(order: Sequence[str | tuple[str, ...]]) -> Ballot:
-            if isinstance(order, str):
-                raise ParameterError(f"a ranking must be a sequence of item names, got the text {order!r}")
+            if not isinstance(order, (tuple, list)):
+                raise ParameterError(f"a ranking must be a tuple or list of item names, got {order!r}")
             groups = []
+            seen: set[int] = set()
             for place in order:
                 members = []
+                if not isinstance(place, (str, tuple, list)):
+                    raise ParameterError(f"a place in a ranking must be an item name or a tuple of them, got {place!r}")
                 for name in (place,) if isinstance(place, str) else place:
-                    position = index.find(name)
+                    position = index.find(name) if isinstance(name, str) else None
                     if position is None:
                         raise DataError(f"unknown item {name!r}; the items are {', '.join(names)}")
+                    if position in seen:
+                        raise DataError(f"item {name!r} occurs twice in one ballot")
+                    seen.add(position)
                     members.append(position)
                 groups.append(tuple(members))
             return Ballot(tuple(groups))

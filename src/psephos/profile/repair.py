@@ -9,16 +9,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from psephos._check import check_choice
 from psephos.errors import DataError
 
-__all__ = ["Clean", "OrderFault", "Repairs", "check_clean", "parse_count", "parse_order", "places_of"]
+__all__ = [
+    "Clean",
+    "OrderFault",
+    "Repairs",
+    "check_clean",
+    "parse_count",
+    "parse_order",
+    "places_of",
+    "without_repeats",
+]
 
 Clean = Literal["reject", "keep-first", "empty"]
 
 _MAX_DIGITS = 4000
+_MOST_FAULTS = 20
 _TOKEN = re.compile(r"\s*([0-9]+|[{},]|[^{},]+)\s*")
 
 
@@ -57,6 +68,13 @@ def parse_order(text: str, m: int) -> list[list[int]]:
         return []
     if "{" not in text and "}" not in text:
         return [[_item(token, m)] for token in text.split(",")]
+    try:
+        return _parse_groups(text, m)
+    except OrderFault as fault:
+        raise OrderFault(f"{fault}, in {text.strip()[:80]!r}") from None
+
+
+def _parse_groups(text: str, m: int) -> list[list[int]]:
     groups: list[list[int]] = []
     group: list[int] | None = None
     item_next = True  # an item or an opening brace must follow, else a comma or a closing brace
@@ -99,37 +117,51 @@ def _item(token: str, m: int) -> int:
     return int(digits) - 1
 
 
-def places_of(groups: list[list[int]], m: int, *, keep_first: bool = False) -> list[int]:
-    """Dense places (1 is best, 0 unranked) of groups of item positions.
+def places_of(groups: list[list[int]], m: int, names: Sequence[str] | None = None) -> list[int]:
+    """Dense places (1 is best, 0 unranked) of groups of item positions; a repeated item is a fault.
 
-    With ``keep_first`` a repeated item keeps its first place, otherwise it is a fault.
-
-    >>> places_of([[0], [0], [1]], 2, keep_first=True)
-    [1, 2]
+    >>> places_of([[1], [0, 2]], 4)
+    [2, 1, 2, 0]
     """
     places = [0] * m
-    place = 0
-    for group in groups:
-        opened = False
+    for place, group in enumerate(groups, start=1):
         for item in group:
             if places[item]:
-                if not keep_first:
-                    raise OrderFault(f"item {item + 1} occurs twice in one ballot")
-                continue
-            if not opened:
-                place += 1
-                opened = True
+                label = repr(names[item]) if names is not None else str(item + 1)
+                raise OrderFault(f"item {label} occurs twice in one ballot")
             places[item] = place
     return places
 
 
-class Repairs:
-    """Applies a cleaning policy and counts, in people, what it repaired."""
+def without_repeats(groups: list[list[int]]) -> list[list[int]]:
+    """The groups with every item at its first place alone.
 
-    def __init__(self, clean: Clean, source: str) -> None:
+    >>> without_repeats([[0, 0], [0], [1]])
+    [[0], [1]]
+    """
+    seen: set[int] = set()
+    kept = []
+    for group in groups:
+        fresh = [item for item in dict.fromkeys(group) if item not in seen]
+        seen.update(fresh)
+        if fresh:
+            kept.append(fresh)
+    return kept
+
+
+class Repairs:
+    """Applies a cleaning policy, counts in people what it repaired, and remembers the first faults.
+
+    ``names`` label items in messages (their numbers do if absent); ``check`` is a further rule for groups.
+    """
+
+    def __init__(self, clean: Clean, source: str, check: Callable[[list[list[int]]], None] | None = None) -> None:
         self.clean = check_clean(clean)
         self.source = source
+        self.names: Sequence[str] | None = None
+        self.faults: list[str] = []
         self.people: Counter[str] = Counter()
+        self._check = check
 
     def places(self, groups: list[list[int]] | OrderFault, m: int, count: int, line: int) -> list[int]:
         """The places of one order of ``count`` people, repaired as the policy says.
@@ -142,19 +174,24 @@ class Repairs:
         try:
             if isinstance(groups, OrderFault):
                 raise groups
-            return places_of(groups, m)
+            kept = without_repeats(groups) if self.clean == "keep-first" else groups
+            if self._check is not None:
+                self._check(kept)
+            places = places_of(kept, m, self.names)
         except OrderFault as fault:
             if self.clean == "reject":
                 raise DataError(str(fault), source=self.source, line=line) from None
-            if self.clean == "keep-first" and not isinstance(groups, OrderFault):
-                self.people["kept the first place of repeated items on the ballots of"] += count
-                return places_of(groups, m, keep_first=True)
+            if len(self.faults) < _MOST_FAULTS:
+                self.faults.append(f"{self.source}:{line}: {fault}")
             self.people["voided the faulty ballots (now empty) of"] += count
             return [0] * m
+        if kept is not groups and kept != groups:
+            self.people["kept the first place of repeated items on the ballots of"] += count
+        return places
 
     def notes(self) -> tuple[str, ...]:
-        """What was repaired, in words."""
-        return tuple(f"{self.source}: {what} {_people(n)}" for what, n in sorted(self.people.items()))
+        """What was repaired, in words, and the first faults with their lines."""
+        return (*(f"{self.source}: {what} {_people(n)}" for what, n in sorted(self.people.items())), *self.faults)
 
 
 def _people(n: int) -> str:

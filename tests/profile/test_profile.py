@@ -1,0 +1,265 @@
+"""Profiles: supports with exact multiplicities, and what their constructors refuse."""
+
+from __future__ import annotations
+
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.errors import DataError, DataWarning, ParameterError
+from psephos.pairwise import pairwise_margins
+from psephos.profile import Ballot, Profile
+from psephos.profile.profile import places_dtype
+
+AB = Ballot.strict([0, 1])
+BA = Ballot.strict([1, 0])
+TIE = Ballot(((0, 1),))
+
+
+def ballots(profile):
+    return dict(profile.ballots())
+
+
+# ------------------------------------------------------------------ from_ballots, from_rankings
+
+
+def test_ballots_one_by_one_and_with_multiplicities():
+    profile = Profile.from_ballots("ab", [AB, BA, AB, Ballot()])
+    assert profile == Profile.from_ballots("ab", {AB: 2, Ballot(): 1, BA: 1})
+    assert (profile.people, profile.support, profile.m, profile.items_source) == (4, 3, 2, "declared")
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, True, "3", None, Fraction(1), float("nan")])
+def test_f3_f7_a_multiplicity_is_a_whole_number_from_one(count):
+    with pytest.raises(ParameterError, match="multiplicity must be a whole number >= 1"):
+        Profile.from_ballots("ab", {AB: count})
+    with pytest.raises(ParameterError, match="multiplicity must be a whole number >= 1"):
+        Profile.from_rankings({("a", "b"): count}, items="ab")
+    with pytest.raises(ParameterError, match="multiplicity must be a whole number >= 1"):
+        Profile.from_places("ab", [[1], [2]], counts=[count])
+
+
+@pytest.mark.parametrize("count", [2**53 + 1, 2**63, 10**30, 10**3999])
+def test_f5_multiplicities_of_any_size_are_exact(count):
+    profile = Profile.from_ballots("ab", {AB: count, BA: 1})
+    assert profile.people == count + 1
+    assert int(pairwise_margins(profile)[0, 1]) == count - 1
+    numpy_counts = Profile.from_places("ab", [[1], [2]], counts=np.array([2**62]))
+    assert type(numpy_counts.people) is int
+
+
+def test_f6_memory_follows_the_support():
+    tracemalloc.start()
+    try:
+        profile = Profile.from_ballots("ab", {AB: 10**30, BA: 10**12})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert profile.people == 10**30 + 10**12
+    assert peak < 200_000
+
+
+def test_what_is_no_ballot_is_refused():
+    with pytest.raises(ParameterError, match="must be Ballot objects"):
+        Profile.from_ballots("ab", [(0, 1)])
+    with pytest.raises(DataError, match="item position 2 is not below the number of items, 2"):
+        Profile.from_ballots("ab", [Ballot.strict([2])])
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        (["a", "a"], "items 1 and 2 have the same name 'a'"),
+        (["a", ""], "item 2"),
+        (["a", " "], "item 2"),
+        (["a", 3], "item 2"),
+    ],
+)
+def test_f20_items_are_named_and_different(items, words):
+    for build in (
+        lambda: Profile.from_ballots(items, [AB]),
+        lambda: Profile.from_rankings([["a"]], items=items),
+        lambda: Profile.from_places(items, [[1], [2]]),
+        lambda: Profile.from_masses(1, {AB: 1}, items=items),
+    ):
+        with pytest.raises(DataError, match=words):
+            build()
+
+
+def test_rankings_of_names_with_ties_and_truncation():
+    profile = Profile.from_rankings([("c", ("a", "b")), ["b"], [], ("c", ("b", "a"))], items=["a", "b", "c"])
+    assert ballots(profile) == {Ballot(((2,), (0, 1))): 2, Ballot.strict([1]): 1, Ballot(): 1}
+
+
+def test_f19_rankings_find_names_after_folding():
+    profile = Profile.from_rankings([("cafe\u0301", "Ana   B")], items=["caf\u00e9", "Ana B"])
+    assert ballots(profile) == {AB: 1}
+
+
+@pytest.mark.parametrize(
+    ("ranking", "words"),
+    [
+        (("a", "x"), "unknown item 'x'.*a, b"),
+        (("a", "a"), "twice"),
+        (("a", ("b", "a")), "twice"),
+        (("a", ()), "empty group"),
+    ],
+)
+def test_rankings_that_break_a_rule(ranking, words):
+    with pytest.raises(DataError, match=words):
+        Profile.from_rankings([ranking], items="ab")
+
+
+def test_r1_a_repeated_name_is_named():
+    with pytest.raises(DataError, match="'tea'"):
+        Profile.from_rankings([("water", "tea", "tea")], items=["tea", "water"])
+
+
+@pytest.mark.parametrize("ranking", ["ab", 3, [3], [None], [("a", 3)]])
+def test_rankings_that_are_no_sequences_of_names(ranking):
+    with pytest.raises((ParameterError, DataError), match=r"ranking|item"):
+        Profile.from_rankings([ranking], items="ab")
+
+
+# ------------------------------------------------------------------ from_masses
+
+
+def test_masses_become_whole_people_of_any_number():
+    people = 3 * 10**30
+    profile = Profile.from_masses(people, {AB: Fraction(1, 3), TIE: Fraction(2, 3), BA: Fraction(0)}, items="ab")
+    assert ballots(profile) == {AB: 10**30, TIE: 2 * 10**30}
+    assert profile.people == people
+    assert ballots(Profile.from_masses(7, {BA: 1}, items="ab")) == {BA: 7}
+
+
+@pytest.mark.parametrize(
+    ("people", "masses", "words"),
+    [
+        (10, {AB: Fraction(1, 3), BA: Fraction(2, 3)}, "10 people times the mass 1/3 of .* is not a whole number"),
+        (10**30 + 1, {AB: Fraction(1, 2), BA: Fraction(1, 2)}, "is not a whole number"),
+        (4, {AB: Fraction(1, 2), BA: Fraction(1, 4)}, "must sum to 1, got 3/4"),
+        (4, {AB: Fraction(1), BA: Fraction(1, 4)}, "must sum to 1, got 5/4"),
+        (4, {}, "must sum to 1, got 0"),
+        (4, {AB: Fraction(5, 4), BA: Fraction(-1, 4)}, "must be >= 0, got -1/4"),
+        (4, {AB: 0.5, BA: 0.5}, "exact rational, got 0.5"),
+        (4, {AB: float("nan"), BA: 1}, "exact rational, got nan"),
+        (4, {AB: "1/2", BA: "1/2"}, "exact rational, got '1/2'"),
+    ],
+)
+def test_masses_that_break_a_rule(people, masses, words):
+    with pytest.raises(DataError, match=words):
+        Profile.from_masses(people, masses, items="ab")
+
+
+@pytest.mark.parametrize("people", [0, -1, 1.5, 4.0, True, "4", None])
+def test_masses_of_no_people(people):
+    with pytest.raises(ParameterError, match="people must be a whole number >= 1"):
+        Profile.from_masses(people, {AB: 1}, items="ab")
+
+
+# ------------------------------------------------------------------ from_places
+
+
+def test_places_are_renumbered_densely():
+    profile = Profile.from_places("abc", [[1, 5, 0, 2], [1, 2, 9, 2], [3, 5, 0, 7]], counts=[1, 2, 3, 4])
+    assert ballots(profile) == {Ballot(((0, 1), (2,))): 5, Ballot(((1,), (0, 2))): 2, Ballot.strict([1]): 3}
+
+
+@given(
+    places=st.lists(st.lists(st.integers(0, 9) | st.just(10**6), min_size=3, max_size=3), min_size=1, max_size=8),
+    dtype=st.sampled_from([np.int64, np.uint32, np.int32, object]),
+)
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_places_agree_with_ballots_one_by_one(places, dtype):
+    wanted = Profile.from_ballots("abc", [Ballot.from_places(column) for column in places])
+    array = np.array(places).T
+    assert Profile.from_places("abc", array if dtype is object else array.astype(dtype)) == wanted
+
+
+@pytest.mark.parametrize("m", [1, 253, 254, 255, 256, 300])
+def test_places_of_many_items(m):
+    items = [f"i{k}" for k in range(m)]
+    order = list(range(m, 0, -1))
+    profile = Profile.from_places(items, np.array([order, order]).T)
+    assert ballots(profile) == {Ballot.strict(range(m - 1, -1, -1)): 2}
+    assert profile == Profile.from_ballots(items, {Ballot.strict(range(m - 1, -1, -1)): 2})
+    # One value of the type is kept free for "after all others".
+    assert np.iinfo(profile.places.dtype).max > m
+
+
+def test_the_type_of_places():
+    assert [places_dtype(m).itemsize for m in (0, 254, 255, 65534, 65535)] == [1, 1, 2, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [[1.0], [2.0]],
+        [[True], [False]],
+        [["1"], ["2"]],
+        [1, 2],
+        [[1, 2]],
+        [[1], [2], [3]],
+        [[[1]], [[2]]],
+        [[1], [None]],
+    ],
+)
+def test_places_of_another_type_or_shape(places):
+    with pytest.raises(ParameterError, match=r"integer array of shape \(2, ballots\)"):
+        Profile.from_places("ab", places)
+
+
+def test_places_and_counts_out_of_range():
+    with pytest.raises(ParameterError, match="places must be >= 0, got -1"):
+        Profile.from_places("ab", [[1], [-1]])
+    with pytest.raises(ParameterError, match=r"one entry a ballot \(2\), got 1"):
+        Profile.from_places("ab", [[1, 1], [2, 2]], counts=[1])
+
+
+def test_places_without_ballots():
+    profile = Profile.from_places("ab", np.zeros((2, 0), dtype=int))
+    assert (profile.people, profile.support, list(profile.ballots())) == (0, 0, [])
+
+
+# ------------------------------------------------------------------ the object
+
+
+def test_the_shape_of_places_is_checked():
+    with pytest.raises(ParameterError, match="shape"):
+        Profile(items=("a", "b"), places=np.zeros((2, 2), np.uint8), counts=(1,))
+    with pytest.raises(ParameterError, match="multiplicity"):
+        Profile(items=("a",), places=np.zeros((1, 1), np.uint8), counts=(0,))
+
+
+def test_equality_is_that_of_items_and_ballots():
+    profile = Profile.from_ballots("ab", [AB, BA])
+    assert profile == Profile.from_ballots("ab", [BA, AB])
+    assert profile != Profile.from_ballots("ba", [AB, BA])
+    assert profile != Profile.from_ballots("ab", {AB: 2, BA: 1})
+    assert profile != "ab"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(profile)
+
+
+@pytest.mark.parametrize(
+    ("ballot", "kind"),
+    [(AB, "soc"), (Ballot.strict([1]), "soi"), (TIE, "toc"), (Ballot(), "soi"), (Ballot(((0, 1),)), "toc")],
+)
+def test_the_narrowest_kind(ballot, kind):
+    assert Profile.from_ballots("ab", [AB, ballot]).data_type == kind
+    assert Profile.from_ballots("abc", [TIE, Ballot.strict([0, 1, 2])]).data_type == "toi"
+
+
+def test_items_become_assumed_only_where_they_were_seen():
+    declared = Profile.from_ballots("ab", [AB])
+    assert declared.with_items_public() is declared
+
+
+def test_f20_names_that_differ_only_by_case_or_spelling_warn():
+    for one, two in [("A", "a"), ("Ana  B", "Ana B"), ("caf\u00e9", "cafe\u0301"), ("\u00c9", "e\u0301")]:
+        with pytest.warns(DataWarning, match="differ only by case, white space or composition"):
+            Profile.from_ballots([one, two], [AB])

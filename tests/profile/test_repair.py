@@ -1,0 +1,114 @@
+"""Parsing one order, and the cleaning policies."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.errors import DataError, ParameterError
+from psephos.profile.repair import (
+    OrderFault,
+    Repairs,
+    check_clean,
+    parse_count,
+    parse_order,
+    places_of,
+    without_repeats,
+)
+
+
+@pytest.mark.parametrize(("text", "count"), [("1", 1), (" 12\t", 12), ("0012", 12), ("9007199254740993", 2**53 + 1)])
+def test_counts(text, count):
+    assert parse_count(text) == count
+
+
+def test_f5_the_longest_count():
+    assert parse_count("9" * 4000) == 10**4000 - 1
+    with pytest.raises(OrderFault, match="at most 4000 digits, got 4001"):
+        parse_count("1" + "0" * 4000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "0", "000", "-1", "-0", "+1", "1.0", "1e2", "1,0", "1 0", "\uff11", "\u0661", "\u00b2", "\0", "1\0"],
+)
+def test_f3_f7_what_is_no_count(text):
+    with pytest.raises(OrderFault, match="count must be a whole number >= 1"):
+        parse_count(text)
+
+
+@given(st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=3), max_size=6), st.sampled_from(["", " ", "\t "]))
+@settings(deadline=None, derandomize=True)
+def test_an_order_written_is_an_order_read(groups, blank):
+    def item(i):
+        return f"{blank}{i + 1}{blank}"
+
+    text = ",".join(
+        item(group[0]) if len(group) == 1 else blank + "{" + ",".join(map(item, group)) + "}" + blank
+        for group in groups
+    )
+    assert parse_order(text, 9) == groups
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{1,2", "1}", "{{1}}", "{}", "{1}2", "1{2}", "{1 2}", "{1,}", "{,1}", "1,,2", ",", "1,", "{1},", "0", "4", "x"],
+)
+def test_f14_what_is_no_order(text):
+    with pytest.raises(OrderFault):
+        parse_order(text, 3)
+
+
+@given(st.text("123{}, \tx\u00e9", max_size=20))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_an_order_is_read_or_is_a_fault(text):
+    try:
+        groups = parse_order(text, 3)
+    except OrderFault:
+        return
+    assert all(group and all(0 <= item < 3 for item in group) for group in groups)
+    assert text.count("{") == text.count("}")
+
+
+def test_dense_places():
+    assert places_of([[2], [0, 1]], 4) == [2, 2, 1, 0]
+    assert places_of([], 2) == [0, 0]
+    assert without_repeats([[0, 0], [0], [1]]) == [[0], [1]]
+    assert places_of(without_repeats([[0, 0], [0], [1]]), 2) == [1, 2]
+    with pytest.raises(OrderFault, match="item 2 occurs twice"):
+        places_of([[1], [1]], 2)
+
+
+@pytest.mark.parametrize("clean", ["drop", "", "REJECT", None, 1])
+def test_a_policy_has_a_name(clean):
+    with pytest.raises(ParameterError, match="clean must be one of reject, keep-first, empty"):
+        check_clean(clean)
+    with pytest.raises(ParameterError, match="clean"):
+        Repairs(clean, "f")
+
+
+def test_reject_names_file_line_and_rule():
+    with pytest.raises(DataError, match=r"^f\.soc:7: item 1 occurs twice in one ballot$") as caught:
+        Repairs("reject", "f.soc").places([[0], [0]], 2, 5, 7)
+    assert (caught.value.source, caught.value.line) == ("f.soc", 7)
+    with pytest.raises(DataError, match=r"^f\.soc:7: why$"):
+        Repairs("reject", "f.soc").places(OrderFault("why"), 2, 5, 7)
+
+
+def test_repairs_are_counted_in_people():
+    repairs = Repairs("keep-first", "f.soc")
+    assert repairs.places([[1], [1], [0]], 2, 10**20, 1) == [2, 1]
+    assert repairs.places(OrderFault("why"), 2, 1, 2) == [0, 0]
+    assert repairs.places([[1]], 2, 50, 3) == [0, 1]
+    assert repairs.notes()[:2] == (
+        "f.soc: kept the first place of repeated items on the ballots of 100000000000000000000 people",
+        "f.soc: voided the faulty ballots (now empty) of 1 person",
+    )
+    empty = Repairs("empty", "f.soc")
+    assert empty.places([[1], [1], [0]], 2, 3, 1) == [0, 0]
+    assert empty.notes() == (
+        "f.soc: voided the faulty ballots (now empty) of 3 people",
+        "f.soc:1: item 2 occurs twice in one ballot",
+    )
+    assert Repairs("empty", "f.soc").notes() == ()

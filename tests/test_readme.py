@@ -1,0 +1,71 @@
+"""Every block of the README runs, and prints what it says (S6); its limits say what is not covered (N9, P13)."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", TEXT, re.DOTALL)
+
+
+def following(kind, index):
+    """The block after a block, if it is of this kind."""
+    return BLOCKS[index + 1][1] if BLOCKS[index + 1][0] == kind else None
+
+
+PYTHON = [(code, following("text", i)) for i, (kind, code) in enumerate(BLOCKS) if kind == "python"]
+SHELL = [line for kind, code in BLOCKS if kind == "sh" for line in code.splitlines() if line.startswith("psephos ")]
+
+
+def test_the_readme_has_blocks():
+    assert len(PYTHON) == 1
+    assert len(SHELL) >= 2
+    assert len([kind for kind, _ in BLOCKS if kind == "sh"]) == 3
+
+
+@pytest.mark.parametrize(("code", "output"), PYTHON)
+def test_python_blocks_print_what_the_readme_says(code, output):
+    """The three best are 15 standard deviations of the noise apart, so the output is certain."""
+    assert len(code.strip().splitlines()) <= 10
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == output
+    assert result.stderr == ""
+
+
+def test_shell_blocks_of_the_commands_run(tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for line in SHELL:
+        arguments = line.split()[1:]
+        result = subprocess.run(
+            [sys.executable, "-m", "psephos", *arguments], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert result.returncode == 0, result.stderr
+    assert "epsilon 0.5 of 1" in result.stdout
+
+
+def test_the_main_job_prints_what_the_readme_says():
+    """Same layout and same sentence; the three best are certain."""
+    said = next(code for kind, code in BLOCKS if kind == "text")
+    command = next(code for kind, code in BLOCKS if kind == "sh").split("psephos ")[1].split()
+    result = subprocess.run(
+        [sys.executable, "-m", "psephos", *command], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    printed = result.stdout.splitlines()
+    assert printed[:4] == said.splitlines()[:4]
+    assert printed[-1] == said.splitlines()[-1]
+    assert {line[6:] for line in printed[1:7]} == {line[6:] for line in said.splitlines()[1:7]}
+
+
+def test_the_marked_commands_are_there_for_ci():
+    for mark, needle in (("run", "psephos consensus examples/burlington2006.toi"), ("test", "bin/pytest")):
+        assert re.search(rf"<!-- {mark} -->\n```sh\n[^`]*{re.escape(needle)}", TEXT)
+
+
+@pytest.mark.parametrize("limit", ["How long a run takes", "one machine", "not private", "does not protect a person"])
+def test_limits_are_stated(limit):
+    assert limit in TEXT.partition("## Limits")[2] or limit in TEXT
