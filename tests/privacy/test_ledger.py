@@ -212,3 +212,22 @@ def test_amounts_are_text_on_disk(ledger, tmp_path):
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         assert connection.execute("SELECT epsilon, typeof(epsilon) FROM debits").fetchall() == [("1/11", "text")]
     connection.close()
+
+
+def test_reading_makes_no_file_and_changes_none(tmp_path):
+    path = tmp_path / "new.db"
+    for read in (Ledger(path).datasets, lambda: Ledger(path).remaining("poll"), lambda: Ledger(path).debits("poll")):
+        with pytest.raises(BudgetError):
+            read()
+    assert not path.exists()
+    path.touch()
+    with pytest.raises(BudgetError, match="no ledger yet"):
+        Ledger(path).datasets()
+    assert path.stat().st_size == 0
+
+
+def test_a_path_with_strange_characters_is_one_file(tmp_path):
+    path = tmp_path / "a?b#c%20 é.db"
+    Ledger(path).set_budget("poll", epsilon=1)
+    assert path.exists()
+    assert Ledger(path).datasets() == ("poll",)

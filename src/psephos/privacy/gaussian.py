@@ -80,7 +80,7 @@ def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
 
 
 def epsilon_upper(mu: Exact, delta: Exact) -> Fraction:
-    """The smallest epsilon >= 0 (within a relative 2**-48 of it, above) at which the curve of ``mu`` is within ``delta``.
+    """The least epsilon >= 0 (within a relative 2**-48 of it, above) at which the curve of ``mu`` is within ``delta``.
 
     >>> round(float(epsilon_upper(1, "1e-5")), 6)
     4.377178

@@ -1,0 +1,175 @@
+"""The front door: split, choose a method for each part by its size, and put the certificate together."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from psephos._check import check_real, exact
+from psephos.errors import ParameterError
+from psephos.kemeny.blocks import Part, join_strict, join_weak, strict_blocks, weak_blocks
+from psephos.kemeny.cost import (
+    Integers,
+    ScaledMargins,
+    as_doubles,
+    check_people,
+    disagreement,
+    scale_margins,
+)
+from psephos.kemeny.ilp import branch_and_cut
+from psephos.kemeny.local_search import local_search
+from psephos.kemeny.result import KemenyResult, SolveStats, Status
+from psephos.kemeny.subset_dp import MAX_ITEMS, subset_dp
+
+__all__ = ["solve"]
+
+
+def solve(
+    margins: npt.ArrayLike,
+    *,
+    gap: int | float | str | Fraction = 0,
+    gap_relative: float = 0.0,
+    time_limit: float = 60.0,
+    people: int | Fraction = 0,
+) -> KemenyResult:
+    """Return an order of least Kemeny cost, with a certificate.
+
+    Parameters
+    ----------
+    margins
+        (m, m), antisymmetric, any finite real numbers in votes: integers of any size, fractions or floats
+        (a float stands for the dyadic rational that it is). ``margins[u, v] > 0`` means that u is preferred
+        to v.
+    gap
+        >= 0, in votes: the search may stop once cost minus lower bound is at most this.
+    gap_relative
+        >= 0: the search may also stop once the result's ``gap_relative`` is at most this.
+    time_limit
+        >= 0, seconds of wall-clock time. When it runs out, the best order so far is returned together
+        with a valid lower bound. Proving uniqueness may use what is left of it after the optimum is proved.
+    people
+        >= 0: how many people the margins count. It shifts all costs by ``people * m * (m - 1) / 4``, and is
+        needed only where costs should read as votes against.
+
+    Returns
+    -------
+    KemenyResult
+        ``status`` is ``"optimal"`` only where cost and lower bound agree in exact arithmetic.
+
+    Raises
+    ------
+    ParameterError
+        if ``margins`` is not square, antisymmetric, finite and non-empty, or a parameter is out of range.
+
+    Notes
+    -----
+    Parts of at most 20 items are solved by dynamic programming over subsets; larger ones by local search
+    and branch and bound on the linear-ordering relaxation.
+
+    >>> result = solve([[0, 3, 1], [-3, 0, 5], [-1, -5, 0]], people=9)
+    >>> result.order, result.cost, result.status, result.unique
+    ((0, 1, 2), Fraction(9, 1), 'optimal', True)
+    """
+    start = time.monotonic()
+    scaled = scale_margins(margins)
+    allowed = "a finite number >= 0"
+    absolute = exact(gap, "gap", allowed)
+    if absolute < 0:
+        raise ParameterError(f"gap must be {allowed}, got {gap!r}")
+    relative = Fraction(check_real(gap_relative, "gap_relative", low=0.0, high=1.0))
+    deadline = start + check_real(time_limit, "time_limit", low=0.0)
+    voters = check_people(people)
+    # the cost of the majority on every pair is the least that the denominator of gap_relative can be
+    reference = _gap_denominator(scaled, voters, scaled.cost(0, voters))
+    allowance = math.floor(max(absolute, relative * reference) / scaled.unit)
+    blocks = strict_blocks(np.sign(scaled.integers).astype(np.int8))
+    parts: dict[int, Part] = {}
+    spare = allowance
+    for k in sorted(range(len(blocks)), key=lambda k: len(blocks[k])):  # the small ones must not starve
+        inner = scaled.integers[np.ix_(blocks[k], blocks[k])]
+        parts[k] = _solve_strict_block(inner, spare, deadline)
+        spare -= min(spare, parts[k].disagreement - parts[k].lower_bound)
+    part = join_strict([parts[k] for k in range(len(blocks))], blocks)
+    return _result(scaled, voters, part, allowance, time.monotonic() - start)
+
+
+def _solve_strict_block(integers: Integers, allowance: int, deadline: float) -> Part:
+    if len(integers) <= MAX_ITEMS:
+        return _solve_small(integers, deadline)
+    signs = np.sign(integers).astype(np.int8)
+    blocks = weak_blocks(signs)
+    parts = []
+    for block in blocks:
+        inner = integers[np.ix_(block, block)]
+        if len(block) <= MAX_ITEMS:
+            part = _solve_small(inner, deadline)
+        else:
+            part = branch_and_cut(inner, allowance=allowance, deadline=deadline)
+        allowance -= min(allowance, part.disagreement - part.lower_bound)
+        parts.append(part)
+    return join_weak(parts, blocks, signs)
+
+
+def _solve_small(integers: Integers, deadline: float) -> Part:
+    if len(integers) == 1:
+        return Part(
+            order=np.zeros(1, dtype=np.intp),
+            disagreement=0,
+            lower_bound=0,
+            unique=True,
+            differing=np.zeros((1, 1), dtype=np.bool_),
+            method="majority",
+        )
+    found = subset_dp(integers, deadline=deadline)
+    if found is None:  # no time for it: zero is a lower bound on any sum of non-negative terms
+        order = local_search(as_doubles(integers), kicks=0, deadline=deadline)
+        return Part(
+            order=order,
+            disagreement=disagreement(integers, order),
+            lower_bound=0,
+            unique=None,
+            differing=None,
+            method="local_search",
+        )
+    differing = found.before & found.before.T
+    return Part(
+        order=np.array(found.order, dtype=np.intp),
+        disagreement=found.disagreement,
+        lower_bound=found.disagreement,
+        unique=not differing.any(),
+        differing=differing,
+        method="subset_dp",
+    )
+
+
+def _gap_denominator(scaled: ScaledMargins, people: Fraction, cost: Fraction) -> Fraction:
+    """What ``gap_relative`` is measured against."""
+    largest = scaled.unit * int(np.abs(scaled.integers).max())
+    return cost if people >= largest and cost > 0 else scaled.unit * scaled.total
+
+
+def _result(scaled: ScaledMargins, people: Fraction, part: Part, allowance: int, seconds: float) -> KemenyResult:
+    spent = disagreement(scaled.integers, part.order)
+    cost = scaled.cost(spent, people)
+    gap = scaled.unit * (spent - part.lower_bound)
+    status: Status = "optimal" if gap == 0 else "gap" if spent - part.lower_bound <= allowance else "time_limit"
+    differing = None
+    if part.differing is not None:
+        pairs = np.argwhere(np.triu(part.differing, 1)).tolist()
+        differing = tuple((int(u), int(v)) for u, v in pairs)
+    return KemenyResult(
+        order=tuple(int(item) for item in part.order),
+        cost=cost,
+        lower_bound=cost - gap,
+        gap=gap,
+        gap_relative=float(gap / _gap_denominator(scaled, people, cost)) if gap else 0.0,
+        method=part.method,
+        status=status,
+        unique=part.unique,
+        differing=differing,
+        stats=SolveStats(nodes=part.nodes, cuts=part.cuts, seconds=seconds),
+    )
