@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from laws import accepts, discrete_gaussian_pmf, discrete_laplace_pmf, rounded_gaussian_pmf
 from scipy import stats
 
+from laws import accepts, discrete_gaussian_pmf, discrete_laplace_pmf, rounded_gaussian_pmf
 from psephos.errors import ParameterError
 from psephos.privacy import InsecureBits, SystemBits, samplers
 
