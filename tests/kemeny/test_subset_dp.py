@@ -22,7 +22,7 @@ def check(margins, factor, enumerate_orders):
 def test_equals_enumeration(largest, enumerate_orders, antisymmetric):
     rng = np.random.default_rng(largest)
     for _ in range(250):
-        m = int(rng.integers(1, 8))
+        m = int(rng.integers(1, 9))
         check(antisymmetric(rng.integers(-largest, largest + 1, (m, m))), 1, enumerate_orders)
 
 
