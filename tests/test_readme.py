@@ -1,5 +1,6 @@
 """Every block of the README runs, and prints what it says (S6); its limits say what is not covered (N9, P13)."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ SHELL = [line for kind, code in BLOCKS if kind == "sh" for line in code.splitlin
 def test_the_readme_has_blocks():
     assert len(PYTHON) == 1
     assert len(SHELL) >= 2
-    assert len([kind for kind, _ in BLOCKS if kind == "sh"]) == 3
+    assert len(SHELL) == 5
 
 
 @pytest.mark.parametrize(("code", "output"), PYTHON)
@@ -48,6 +49,26 @@ def test_shell_blocks_of_the_commands_run(tmp_path):
     assert "epsilon 0.5 of 1" in result.stdout
 
 
+def test_the_csv_samples_are_the_example_files():
+    sample = next(code for kind, code in BLOCKS if kind == "text" and "rank1" in code)
+    columns = [[line[a:b].strip() for line in sample.splitlines()] for a, b in ((0, 32), (32, 60), (60, None))]
+    assert "\n".join(columns[0]) + "\n" == (ROOT / "examples" / "drinks.csv").read_text()
+    positions = (ROOT / "examples" / "drinks_positions.csv").read_text().splitlines()
+    assert list(dict.fromkeys(positions)) == columns[1]
+    assert columns[2] == ["items.txt", *(ROOT / "examples" / "drinks.txt").read_text().splitlines()]
+
+
+def test_the_documented_json_fields_are_those_printed():
+    described = (ROOT / "docs" / "json.md").read_text().partition("## `psephos.cost/1`")[0]
+    command = ["consensus", "examples/drinks.csv", "--epsilon", "1", "--format", "json"]
+    result = subprocess.run(
+        [sys.executable, "-m", "psephos", *command], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    document = json.loads(result.stdout)
+    for field in [*document, *document["guarantee"], *document["released"], *document["post_processing"]]:
+        assert f"`{field}`" in described or field in {"schema", "name"}
+
+
 def test_the_main_job_prints_what_the_readme_says():
     """Same layout and same sentence; the three best are certain."""
     said = next(code for kind, code in BLOCKS if kind == "text")
@@ -68,4 +89,4 @@ def test_the_marked_commands_are_there_for_ci():
 
 @pytest.mark.parametrize("limit", ["How long a run takes", "one machine", "not private", "does not protect a person"])
 def test_limits_are_stated(limit):
-    assert limit in TEXT.partition("## Limits")[2] or limit in TEXT
+    assert limit in TEXT.partition("## Limits")[2].partition("## More")[0]

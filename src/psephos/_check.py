@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
 
 from psephos.errors import ParameterError
 
-__all__ = ["Exact", "check_choice", "check_integer", "check_real", "exact", "parse_delta", "parse_epsilon"]
+__all__ = [
+    "Exact",
+    "check_choice",
+    "check_integer",
+    "check_real",
+    "exact",
+    "fold",
+    "is_unicode",
+    "nonnegative",
+    "parse_delta",
+    "parse_epsilon",
+    "positive",
+]
 
 #: What a parameter that must be an exact rational may be given as. A float means the decimal number
 #: that it prints as: ``0.1`` is one tenth.
 Exact = str | int | float | Decimal | Fraction
 
 _MAX_TEXT = 400  # a longer numeral is no budget but an attempt to make us count
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**300), Fraction(10**9)
+_LEAST, _MOST_EPSILON = Fraction(1, 10**300), Fraction(10**9)
+_MAX_RATIO = 10**30  # denominator of a ratio that is no decimal: sums of many must stay printable
+_SPACE = re.compile(r"\s+")
 _NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-]?\d+/\d+", re.ASCII)
 
 
@@ -66,22 +81,65 @@ def parse_epsilon(value: object, name: str = "epsilon") -> Fraction:
     """
     allowed = "a number > 0 (from 1e-300 to 1e9), as text ('0.1', '1/11'), a rational or a float"
     result = exact(value, name, allowed)
-    if not _LEAST_EPSILON <= result <= _MOST_EPSILON:
+    if not _LEAST <= result <= _MOST_EPSILON:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    return _checked_ratio(result, value, name)
+
+
+def _checked_ratio(result: Fraction, value: object, name: str) -> Fraction:
+    """A budget's amount: a decimal of any length, or a ratio with a denominator of at most 10**30."""
+    rest = result.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1 and result.denominator > _MAX_RATIO:
+        raise ParameterError(f"{name} must be a decimal, or a ratio with a denominator <= 10**30, got {value!r}")
+    return result
+
+
+def positive(value: object, name: str) -> Fraction:
+    """Return ``value`` as an exact rational > 0."""
+    allowed = "a finite number > 0"
+    result = exact(value, name, allowed)
+    if not result > 0:
         raise ParameterError(f"{name} must be {allowed}, got {value!r}")
     return result
 
 
+def nonnegative(value: object, name: str) -> Fraction:
+    """Return ``value`` as an exact rational >= 0."""
+    allowed = "a finite number >= 0"
+    result = exact(value, name, allowed)
+    if not result >= 0:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    return result
+
+
+def fold(text: str) -> str:
+    """The form in which names are compared: NFC, runs of white space as one space, none at the ends.
+
+    >>> fold(" Ana   B ") == fold("Ana B"), fold("e\\u0301") == fold("\\u00e9")
+    (True, True)
+    """
+    return unicodedata.normalize("NFC", _SPACE.sub(" ", text).strip())
+
+
+def is_unicode(text: str) -> bool:
+    """Whether text can be stored: bytes that are no UTF-8 arrive from a command line as lone surrogates."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
 def parse_delta(value: object, name: str = "delta") -> Fraction:
-    """Return delta as an exact rational, 0 <= delta < 1 (0 means pure differential privacy).
+    """Return delta as an exact rational, 0 or from 1e-300 to below 1 (0 means pure differential privacy).
 
     >>> parse_delta("0")
     Fraction(0, 1)
     """
-    allowed = "a number with 0 <= delta < 1, as text ('1e-6'), a rational or a float"
+    allowed = "0, or a number from 1e-300 to below 1, as text ('1e-6'), a rational or a float"
     result = exact(value, name, allowed)
-    if not 0 <= result < 1:
+    if result and not _LEAST <= result < 1:
         raise ParameterError(f"{name} must be {allowed}, got {value!r}")
-    return result
+    return _checked_ratio(result, value, name)
 
 
 def check_integer(value: object, name: str, *, low: int | None = None, high: int | None = None) -> int:

@@ -36,7 +36,7 @@ def tables(kind):
     for ballot in NEIGHBOURS[kind]:
         people = dict(OTHERS)
         people[ballot] = people.get(ballot, 0) + 1
-        rows.append(pairwise_margins(Profile.from_rankings(people, items="abcd"))[np.triu_indices(M, 1)])
+        rows.append(pairwise_margins(Profile.from_rankings(people, items=list("abcd")))[np.triu_indices(M, 1)])
     return rows
 
 

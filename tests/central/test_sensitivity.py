@@ -43,7 +43,7 @@ def upper(profile, unranked):
 @pytest.mark.parametrize("kind", ["strict", "tied", "truncated"])
 @pytest.mark.parametrize("unranked", ["last", "missing"])
 def test_ballots_move_the_margins_by_at_most_the_sensitivity(m, kind, unranked):
-    names = "abcd"[:m]
+    names = list("abcd"[:m])
     others = {Ballot.strict(range(m)): 3, Ballot(): 2}
     rows = []
     for ballot in all_ballots(m, kind):
@@ -75,7 +75,7 @@ def test_comparisons_move_the_margins_by_at_most_the_sensitivity():
     answers = [(u, v, y) for u in range(m) for v in range(m) if u != v for y in (-1, 0, 1)]
     rows = []
     for u, v, y in answers:
-        table = pairwise_margins(Comparisons.from_columns("abc", [0, 1, u], [1, 2, v], [1, 1, y]))
+        table = pairwise_margins(Comparisons.from_columns(list("abc"), [0, 1, u], [1, 2, v], [1, 1, y]))
         rows.append(table[np.triu_indices(m, 1)])
     difference = np.abs(np.array(rows)[:, None, :] - np.array(rows)[None, :, :])
     bound = margin_sensitivity(m, "comparison")
@@ -87,7 +87,7 @@ def test_comparisons_move_the_margins_by_at_most_the_sensitivity():
 def test_what_is_noised_is_the_margins(monkeypatch, unranked):
     """With the noise replaced by zeros the released table is the table whose sensitivity is bounded above."""
     monkeypatch.setattr(laplace_module, "discrete_laplace_array", lambda _s, n, _b: np.zeros(n, dtype=np.int64))
-    profile = Profile.from_rankings({("a", ("b", "c")): 3, ("d",): 2, ("b", "a"): 1}, items="abcd")
+    profile = Profile.from_rankings({("a", ("b", "c")): 3, ("d",): 2, ("b", "a"): 1}, items=list("abcd"))
     release = private_consensus(profile, epsilon=1, unranked=unranked, bits=InsecureBits(seed=1))
     assert release.value.estimate.margins.tolist() == pairwise_margins(profile, unranked=unranked).tolist()
 
@@ -103,7 +103,7 @@ def test_the_event_states_the_sensitivity_and_the_scale_that_was_used(mechanism,
 
     monkeypatch.setattr(laplace_module, "discrete_laplace_array", spy(laplace_module.discrete_laplace_array))
     monkeypatch.setattr(gaussian_module, "rounded_gaussian_array", spy(gaussian_module.rounded_gaussian_array))
-    profile = Profile.from_rankings({("a", "b", "c"): 3}, items="abc")
+    profile = Profile.from_rankings({("a", "b", "c"): 3}, items=list("abc"))
     release = private_consensus(profile, epsilon="0.5", delta="1e-6", mechanism=mechanism, bits=InsecureBits(seed=1))
     event = release.event
     if mechanism == "laplace":
@@ -117,8 +117,8 @@ def test_the_event_states_the_sensitivity_and_the_scale_that_was_used(mechanism,
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_n1_a_tie_leaves_no_trace_in_the_grid(mechanism):
     """All-strict people, and the same with one tie: both releases live on all integers, odd and even alike."""
-    strict = Profile.from_rankings({("a", "b", "c"): 4}, items="abc")
-    tied = Profile.from_rankings({("a", "b", "c"): 3, ("a", ("b", "c")): 1}, items="abc")
+    strict = Profile.from_rankings({("a", "b", "c"): 4}, items=list("abc"))
+    tied = Profile.from_rankings({("a", "b", "c"): 3, ("a", ("b", "c")): 1}, items=list("abc"))
     assert {int(x) % 2 for x in upper(strict, "last")} == {0}  # before noise the parity tells them apart
     assert {int(x) % 2 for x in upper(tied, "last")} == {0, 1}
     grids = []

@@ -306,7 +306,7 @@ def test_the_layout_can_be_given(psephos, put):
     put("items.txt", "a\nb\n")
     args = ["consensus", "x.csv", "--epsilon", "1", "--items", "items.txt", "--format", "json"]
     assert order(json.loads(psephos(*args, "--layout", "positions").stdout)) == ["b", "a"]
-    assert "item columns differ" in psephos(*args, "--layout", "places", code=1).stderr
+    assert "no column for the item 'a'" in psephos(*args, "--layout", "places", code=1).stderr
     psephos(*args, "--layout", "rows", code=2)
 
 
@@ -525,3 +525,35 @@ def test_m15_many_items_within_time_and_memory(m):
     assert m == 60 or result.status == "optimal"
     assert result.cost <= sum((200 - margins[u, v]) / 2 for u in range(m) for v in range(u + 1, m))
     assert peak < 300_000_000
+
+
+def test_check_of_faulty_comparisons_names_the_fault_once(psephos, put):
+    put("x.csv", "left,right,winner\na,b,a\n")
+    result = psephos("check", "x.csv", code=1)
+    assert result.stderr == "error: x.csv:2: winner must be left, right or tie, got 'a'\n"
+
+
+def test_check_lists_every_faulty_ballot_once(psephos, put):
+    put("x.toi", "# NUMBER ALTERNATIVES: 2\n3: 1,1\n2: 1,2\n1: 7\n")
+    result = psephos("check", "x.toi", code=1)
+    assert result.stderr.count("x.toi:2:") == 1
+    assert result.stderr.count("x.toi:4:") == 1
+    assert "faulty ballots of 4 people" in result.stderr
+
+
+def test_the_output_must_not_be_what_is_read(psephos, put):
+    put("x.soi", "# NUMBER ALTERNATIVES: 2\n3: 1\n")
+    base = ["consensus", "x.soi", "--epsilon", "0.1"]
+    psephos(*base, "--ledger", "l.db", "--dataset", "d", "--budget", "1")
+    for output in ("x.soi", "l.db", "./l.db"):
+        psephos(*base, "--ledger", "l.db", "--dataset", "d", "--output", output, code=2)
+    assert "0.9 of 1" in psephos("ledger", "show", "l.db").stdout
+
+
+def test_a_refused_consensus_fixes_no_budget(psephos, put):
+    put("x.soi", "# NUMBER ALTERNATIVES: 2\n3: 1\n")
+    base = ["consensus", "x.soi", "--ledger", "l.db", "--dataset", "d", "--budget", "1"]
+    psephos(*base, "--epsilon", "1", "--post-processing", "bogus", code=2)
+    psephos(*base, "--epsilon", "2", code=3)
+    psephos("consensus", "x.soi", "--ledger", "l.db", "--dataset", "d", "--budget", "3", "--epsilon", "1")
+    assert "epsilon 2 of 3" in psephos("ledger", "show", "l.db").stdout

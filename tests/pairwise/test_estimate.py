@@ -51,12 +51,14 @@ def test_simulation_has_the_variance(family):
 
 def test_m4_two_items_seven_to_three():
     """The share is .7, whose log-odds are ln(7/3) = 0.8473."""
-    share = PairwiseEstimate.from_data(Comparisons.from_columns("ab", [0] * 10, [1] * 10, [1] * 7 + [-1] * 3)).shares()
+    share = PairwiseEstimate.from_data(
+        Comparisons.from_columns(list("ab"), [0] * 10, [1] * 10, [1] * 7 + [-1] * 3)
+    ).shares()
     assert math.log(share[0, 1] / share[1, 0]) == pytest.approx(0.8473, abs=5e-5)
 
 
 def test_shares_of_pairs_nobody_answered_are_nan_and_unreleased_ones_refused():
-    profile = Profile.from_rankings({("a", "b"): 2}, items="abc")
+    profile = Profile.from_rankings({("a", "b"): 2}, items=list("abc"))
     estimate = PairwiseEstimate.from_data(profile, unranked="missing")
     assert np.isnan(estimate.shares()[0, 2])
     assert estimate.shares()[0, 1] == 1
@@ -67,7 +69,7 @@ def test_shares_of_pairs_nobody_answered_are_nan_and_unreleased_ones_refused():
 
 def test_shares_at_10_to_the_30():
     n = 10**30
-    profile = Profile.from_rankings({("a", "b"): 3 * n, ("b", "a"): n}, items="ab")
+    profile = Profile.from_rankings({("a", "b"): 3 * n, ("b", "a"): n}, items=list("ab"))
     assert PairwiseEstimate.from_data(profile).shares()[0, 1] == 0.75
 
 

@@ -85,7 +85,7 @@ def test_f5_n2_counts_are_exact_at_every_limit(count):
 
 
 def test_ties_and_unranked_items():
-    profile = Profile.from_rankings({("a", ("b", "c")): 3, ("d",): 2, (): 4}, items="abcd")
+    profile = Profile.from_rankings({("a", ("b", "c")): 3, ("d",): 2, (): 4}, items=list("abcd"))
     last = pairwise_margins(profile)
     missing = pairwise_margins(profile, unranked="missing")
     assert last[0].tolist() == [0, 3, 3, 1]  # a over d: 3 by the first, 2 against by the second
@@ -98,7 +98,7 @@ def test_ties_and_unranked_items():
 
 
 def test_comparisons():
-    table = Comparisons.from_columns("abc", [0, 1, 0, 2], [1, 0, 1, 0], [1, -1, 0, 1])
+    table = Comparisons.from_columns(list("abc"), [0, 1, 0, 2], [1, 0, 1, 0], [1, -1, 0, 1])
     assert pairwise_margins(table).tolist() == [[0, 2, -1], [-2, 0, 0], [1, 0, 0]]
     assert pair_counts(table).tolist() == [[0, 3, 1], [3, 0, 0], [1, 0, 0]]
 
@@ -106,9 +106,9 @@ def test_comparisons():
 def test_weighted_comparisons_are_exact():
     from fractions import Fraction
 
-    table = Comparisons.from_columns("ab", [0, 0], [1, 1], [1, -1], weight=[Fraction(1, 3), 10**30])
+    table = Comparisons.from_columns(list("ab"), [0, 0], [1, 1], [1, -1], weight=[Fraction(1, 3), 10**30])
     assert pairwise_margins(table)[0, 1] == Fraction(1, 3) - 10**30
-    whole = Comparisons.from_columns("ab", [0, 0], [1, 1], [1, -1], weight=[5, 2])
+    whole = Comparisons.from_columns(list("ab"), [0, 0], [1, 1], [1, -1], weight=[5, 2])
     assert pairwise_margins(whole).tolist() == [[0, 3], [-3, 0]]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psephos import Ledger, Profile, private_consensus
-from psephos.errors import InsecureBitsError
+from psephos.errors import InsecureBitsError, ParameterError
 from psephos.privacy import InsecureBits, SystemBits
 
 PROFILE = Profile.from_rankings({("a", "b", "c"): 30, ("c", "b", "a"): 10}, items=["a", "b", "c"])
@@ -95,6 +95,41 @@ def test_n8_seed_is_in_no_text_and_no_pickle():
     assert "987654321" not in repr(bits) + str(bits)
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(bits)
+
+
+class _Claims(InsecureBits):
+    secure = True
+
+
+class _AllOnes(SystemBits):
+    def words(self, n):
+        return np.full(n, 2**64 - 1, dtype=np.uint64)
+
+
+class _OneWord:
+    secure = True
+
+    def bits(self, _n):
+        return 0
+
+    def words(self, _n):
+        return np.full(1, 2**63, dtype=np.uint64)
+
+
+def test_only_system_bits_themselves_count_as_secure(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.set_budget("poll", epsilon=1)
+    for bits in (_Claims(seed=1), _AllOnes()):
+        assert private_consensus(PROFILE, epsilon=1, bits=bits).secure is False
+        with pytest.raises(InsecureBitsError):
+            private_consensus(PROFILE, epsilon="0.1", bits=bits, ledger=ledger, dataset="poll")
+    with pytest.raises(RuntimeError, match="noise of shape"):
+        private_consensus(PROFILE, epsilon=1, bits=_OneWord())
+    with pytest.raises(ParameterError, match="bits must be"):
+        private_consensus(PROFILE, epsilon="0.1", bits=None, ledger=ledger, dataset="poll")
+    with pytest.raises(ParameterError, match="ledger must be"):
+        private_consensus(PROFILE, epsilon="0.1", ledger="ledger.db", dataset="poll")
+    assert ledger.remaining("poll") == (1, 0)
 
 
 def test_insecure_bits_need_a_seed():

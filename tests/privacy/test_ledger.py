@@ -231,3 +231,78 @@ def test_a_path_with_strange_characters_is_one_file(tmp_path):
     Ledger(path).set_budget("poll", epsilon=1)
     assert path.exists()
     assert Ledger(path).datasets() == ("poll",)
+
+
+def test_one_dataset_has_one_budget_however_its_name_is_spelled(ledger):
+    spend(ledger, "0.4")
+    assert ledger.remaining("  poll ")[0] == Fraction(6, 10)
+    ledger.set_budget("caf\u00e9", epsilon=1)
+    ledger.debit("cafe\u0301", epsilon=1, what="x")
+    with pytest.raises(BudgetError):
+        ledger.debit("caf\u00e9", epsilon="1e-30", what="x")
+    for name in ("Poll", "po\u200bll"):
+        with pytest.raises(ParameterError, match="by case alone"):
+            ledger.set_budget(name, epsilon=1)
+    with pytest.raises(ParameterError):
+        ledger.set_budget("\udcff", epsilon=1)
+
+
+def test_a_relative_path_stays_the_same_ledger(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    handle = Ledger("ledger.db")
+    handle.set_budget("poll", epsilon=1)
+    handle.debit("poll", epsilon=1, what="x")
+    monkeypatch.chdir(tmp_path / "b")
+    with pytest.raises(BudgetError):
+        handle.debit("poll", epsilon="0.1", what="x")
+
+
+def test_units_do_not_mix_in_one_budget(ledger):
+    spend(ledger, "0.1")
+    with pytest.raises(BudgetError, match="protects each person"):
+        ledger.debit("poll", epsilon="0.1", unit="comparison", what="x")
+
+
+def test_a_refused_request_fixes_no_budget(tmp_path):
+    ledger = Ledger(tmp_path / "new.db")
+    for bad in ({"post_processing": "bogus"}, {"unranked": "first"}, {"request_id": " "}, {"epsilon": "0.6"}):
+        arguments = {"epsilon": "0.1", **bad}
+        with pytest.raises((ParameterError, BudgetError)):
+            private_consensus(PROFILE, **arguments, ledger=ledger, dataset="poll", budget=("0.5", 0))
+    with pytest.raises(BudgetError, match="no dataset has a budget"):
+        ledger.datasets()
+    private_consensus(PROFILE, epsilon="0.1", ledger=ledger, dataset="poll", budget=("0.5", 0))
+    assert ledger.remaining("poll") == (Fraction(4, 10), 0)
+    with pytest.raises(ParameterError, match="cannot change"):
+        private_consensus(PROFILE, epsilon="0.1", ledger=ledger, dataset="poll", budget=("0.6", 0))
+
+
+@pytest.mark.parametrize("amount", ["nan", "1/0", "-1", "x"])
+def test_damaged_amounts_are_no_credit(ledger, tmp_path, amount):
+    spend(ledger, "0.1")
+    connection = sqlite3.connect(tmp_path / "ledger.db")
+    connection.execute("UPDATE debits SET epsilon = ?", (amount,))
+    connection.commit()
+    connection.close()
+    with pytest.raises(BudgetError, match="damaged"):
+        spend(ledger, "0.1")
+
+
+def test_very_many_odd_amounts_stay_printable(ledger):
+    for k in range(60):
+        spend(ledger, Fraction(1, 10**29 + 2 * k + 1))
+    from psephos.privacy import decimal_text
+
+    text = decimal_text(ledger.remaining("poll")[0])
+    assert 0 <= ledger.remaining("poll")[0] - Fraction(text) < Fraction(1, 10**49)
+    with pytest.raises(ParameterError, match="denominator"):
+        spend(ledger, Fraction(1, 10**31 + 1))
+
+
+def test_stored_answers_of_astronomical_profiles_can_be_read_again(ledger):
+    profile = Profile.from_rankings({("a", "b"): 10**1000, ("b", "a"): 3}, items=["a", "b"])
+    first = private_consensus(profile, epsilon="0.1", ledger=ledger, dataset="poll", request_id="r")
+    again = private_consensus(profile, epsilon="0.1", ledger=ledger, dataset="poll", request_id="r")
+    assert again.value.cost_released == first.value.cost_released

@@ -51,7 +51,7 @@ def test_m6_an_item_out_of_range_is_named_by_record(item, column, record):
 
 
 def test_m6_an_item_beyond_int64_does_not_wrap():
-    with pytest.raises(DataError, match="record:1"):
+    with pytest.raises(ParameterError, match="below 2"):
         table(left=np.array([2**64 - 1, 0, 0], np.uint64))
     with pytest.raises((DataError, ParameterError)):
         table(left=[2**64, 0, 0])
@@ -165,3 +165,43 @@ def test_weights_are_read_exactly(text, value):
 def test_what_is_no_weight(text):
     with pytest.raises(OrderFault, match="a weight must be a finite number >= 0"):
         parse_weight(text)
+
+
+# ------------------------------------------------------------------ R1: no object can break the bound
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": np.array([1000])},
+        {"outcome": np.array([100], dtype=np.int8)},
+        {"outcome": np.array([np.nan])},
+        {"outcome": np.array([2**64 - 1], dtype=np.uint64)},
+        {"left": np.array([-1])},
+        {"left": np.array([5])},
+        {"left": np.array([1])},
+        {"left": np.array([0, 0])},
+        {"person": np.array([0, 1])},
+        {"person": np.array([3]), "persons": ("p",)},
+        {"weight": (-1,)},
+        {"items": ("a", "a")},
+        {"items_source": "public"},
+    ],
+    ids=repr,
+)
+def test_r1_a_table_that_breaks_a_rule_cannot_be_made(changes):
+    given = {"items": ("a", "b"), "left": np.array([0]), "right": np.array([1]), "outcome": np.array([1])}
+    assert Comparisons(**given).records == 1
+    with pytest.raises((DataError, ParameterError)):
+        Comparisons(**{**given, **changes})
+
+
+def test_r1_a_table_shares_nothing_with_its_caller():
+    left, right, outcome = np.array([0, 0]), np.array([1, 1]), np.array([1, -1], dtype=np.int8)
+    duels = Comparisons.from_columns(["a", "b"], left, right, outcome)
+    outcome[:] = 127
+    left[:] = 9
+    assert duels.outcome.tolist() == [1, -1]
+    for column in (duels.left, duels.right, duels.outcome):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 1

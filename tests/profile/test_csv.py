@@ -144,8 +144,8 @@ def test_ballots_and_comparisons_are_told_apart_by_the_header(put):
         ("1,2,3", ((0,), (1,), (2,))),
         ("1,1,2", ((0, 1), (2,))),
         ("1,1,3", ((0, 1), (2,))),
-        ("9,5,5", ((1, 2), (0,))),
-        ("999999999,1,", ((1,), (0,))),
+        ("3,2,2", ((1, 2), (0,))),
+        ("3,1,", ((1,), (0,))),
         (" 2 ,,01", ((2,), (0,))),
         (",,", ()),
         ('"2","1",""', ((1,), (0,))),
@@ -156,11 +156,13 @@ def test_places_are_renumbered_and_blank_is_unranked(put, row, groups):
     assert (profile.items, ballots(profile), profile.items_source) == (("a", "b", "c"), {Ballot(groups): 1}, "declared")
 
 
-@pytest.mark.parametrize("cell", ["0", "-1", "-0", "1.0", "1.5", "nan", "\uff11", "\u00b2", "1e0", "x", "1000000000"])
+@pytest.mark.parametrize(
+    "cell", ["0", "-1", "-0", "1.0", "1.5", "nan", "\uff11", "\u00b2", "1e0", "x", "3", "1000000000"]
+)
 def test_a_place_that_is_no_whole_number_is_refused_and_names_cell_and_item(put, refusal, cell):
     error = refusal(read_ballots_csv, put("x.csv", f"a,tea\n1,2\n\n1,{cell}\n"), line=4)
     assert f"got {cell!r} for 'tea'" in str(error)
-    assert "whole number >= 1" in str(error)
+    assert "whole number from 1 to 2" in str(error)
     voided = read_ballots_csv(put("y.csv", f"a,tea,count\n1,2,3\n1,{cell},5\n"), clean="keep-first")
     assert ballots(voided) == {AB: 3, Ballot(): 5}
     assert voided.notes[0] == "y.csv: voided the faulty ballots (now empty) of 5 people"
@@ -582,7 +584,7 @@ def test_an_item_named_like_a_special_column_is_refused_by_the_writer(tmp_path, 
 def test_a_tie_is_refused_by_the_writer_of_positions(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("precious")
-    profile = Profile.from_ballots("ab", [AB, Ballot(((0, 1),))])
+    profile = Profile.from_ballots(list("ab"), [AB, Ballot(((0, 1),))])
     with pytest.raises(DataError, match="cannot hold a tie"):
         write_ballots_csv(profile, path, layout="positions")
     assert path.read_text() == "precious"
@@ -607,3 +609,38 @@ def test_comparisons_are_written_with_their_persons_and_weights(tmp_path):
     assert (tmp_path / "x.csv").read_text() == (
         'left,right,winner,person,weight\n=a,"b, c",tie,p,1/3\n"b, c",=a,right,p,2\n'
     )
+
+
+# ------------------------------------------------------------------ N is public, so no answer may change it
+
+
+def test_r2_a_blank_ballot_of_one_column_counts(put, refusal):
+    """Neighbours: the second of three people abstains, or does not. The number of people is 3 either way."""
+    for text in ('rank1\na\n""\nb\n', 'rank1\na\n" "\nb\n', "rank1\na\na\nb\n"):
+        assert read_ballots_csv(put("one.csv", text), items=["a", "b"]).people == 3
+    assert read_ballots_csv(put("p.csv", 'tea\n1\n""\n1\n')).people == 3
+    for text in ("rank1\na\n\nb\n", "rank1\na\nb\n\n"):
+        error = refusal(read_ballots_csv, put("two.csv", text), items=["a", "b"])
+        assert "may be a blank ballot" in str(error)
+
+
+def test_a_column_that_is_no_item_is_refused_by_its_numbers(put, refusal):
+    error = refusal(read_ballots_csv, put("x.csv", "user,tea,coffee\n17,1,2\n900,2,1\n"), line=2)
+    assert "got '17' for 'user'" in str(error)
+    assert "remove it or give the list of items" in str(error)
+
+
+def test_columns_beyond_the_list_of_items_are_left_out_aloud(put):
+    path = put("x.csv", "ID;Tee;Kaffee\n17;1;2\n900;2;1\n")
+    profile = read_ballots_csv(path, items=["Tee", "Kaffee"])
+    assert (profile.items, profile.people) == (("Tee", "Kaffee"), 2)
+    assert profile.notes == ("x.csv: the column 'ID' is no item, and left out",)
+
+
+def test_comparisons_read_as_ballots_say_so(put, refusal):
+    error = refusal(read_ballots_csv, put("x.csv", "left,right,winner\na,b,left\n"), line=1)
+    assert "read_comparisons_csv" in str(error)
+
+
+def test_r1_a_person_in_another_case_is_the_same_person(put, refusal):
+    refusal(read_ballots_csv, put("x.csv", "person,a,b\nAna,1,2\nANA,2,1\n"), line=3)

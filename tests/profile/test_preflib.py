@@ -635,13 +635,13 @@ def test_f24_a_declared_item_on_no_ballot_is_ranked_last(put):
 )
 def test_ballots_that_do_not_fit_the_kind_are_refused_by_the_writer(tmp_path, ballot, kind, words):
     with pytest.raises(DataError, match=words):
-        write_preflib(Profile.from_ballots("ab", [ballot]), tmp_path / "x.soc", data_type=kind)
+        write_preflib(Profile.from_ballots(list("ab"), [ballot]), tmp_path / "x.soc", data_type=kind)
 
 
 def test_a_refused_write_leaves_the_old_file_alone(put):
     path = put("x.soc", "precious")
     with pytest.raises(DataError):
-        write_preflib(Profile.from_ballots("ab", [AB, Ballot()]), path, data_type="soc")
+        write_preflib(Profile.from_ballots(list("ab"), [AB, Ballot()]), path, data_type="soc")
     assert path.read_text() == "precious"
 
 
@@ -659,7 +659,7 @@ def test_the_written_text(tmp_path):
 
 def test_a_file_name_with_a_line_break_writes_no_ballots(tmp_path):
     path = tmp_path / "x\n9: 1,2\n.soc"
-    write_preflib(Profile.from_ballots("ab", [BA]), path)
+    write_preflib(Profile.from_ballots(list("ab"), [BA]), path)
     assert ballots(read_preflib(path)) == {BA: 1}
 
 

@@ -3,7 +3,7 @@
 from psephos.central.consensus import private_consensus
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
 from psephos.central.plan import MECHANISMS, Mechanism, Plan, plan_consensus
-from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, Table, post_process, shrinkage
+from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process, shrinkage
 from psephos.central.result import SCHEMA, Consensus, release_from_json, release_to_json
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Mechanism",
     "Plan",
     "PostProcessing",
-    "Table",
     "margin_sensitivity",
     "plan_consensus",
     "post_process",

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
+
+from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_real
 from psephos.central.gaussian import gaussian_margins
@@ -20,11 +22,11 @@ from psephos.central.plan import Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
 from psephos.central.result import Consensus, release_from_json, release_to_json
 from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
-from psephos.kemeny import solve
+from psephos.kemeny import kemeny_cost, solve
 from psephos.pairwise.estimate import PairwiseEstimate
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
-from psephos.privacy.bits import BitSource, SystemBits
+from psephos.privacy.bits import BitSource, SystemBits, is_secure
 from psephos.privacy.events import Event
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.ledger import Ledger
@@ -51,6 +53,7 @@ def private_consensus(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
+    budget: tuple[Exact, Exact] | None = None,
 ) -> Release[Consensus]:
     """Release a consensus (Kemeny) ranking under differential privacy, with a certificate.
 
@@ -76,9 +79,10 @@ def private_consensus(
     time_limit
         Seconds for the solver, which sees only the released table.
     bits
-        Source of randomness; anything but :class:`SystemBits` stamps the release insecure.
-    ledger, dataset, request_id
-        Debit this dataset's budget first. A repeated request id gives the stored answer and costs nothing.
+        Source of randomness; anything but :class:`SystemBits` itself stamps the release insecure.
+    ledger, dataset, request_id, budget
+        Debit this dataset's budget first. A repeated request id gives the stored answer and costs nothing. ``budget``
+        fixes the total (epsilon, delta) with the first debit; given again it must be the same.
 
     Returns
     -------
@@ -98,7 +102,8 @@ def private_consensus(
     Notes
     -----
     Adjacency: replace-one. The number of people and the list of items are public facts. Sensitivity:
-    :mod:`psephos.central.margin_sensitivity`. Source: central.md sections 1 and 2.
+    :mod:`psephos.central.margin_sensitivity`. Kemeny's rule: J. Kemeny (1959), "Mathematics
+    without numbers".
 
     >>> from psephos import Profile
     >>> profile = Profile.from_rankings({("tea", "coffee", "water"): 70_000, ("coffee", "water", "tea"): 30_000},
@@ -115,30 +120,47 @@ def private_consensus(
     units = _check_public_facts(data, unit)
     plan = plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit)
     guarantee = Guarantee(epsilon=plan.epsilon, delta=plan.delta, unit=unit, assumptions=_assumptions(data, unit))
+    if not isinstance(ledger, Ledger | None):
+        raise ParameterError(f"ledger must be a Ledger, got {ledger!r}")
+    if not callable(getattr(bits, "bits", None)) or not callable(getattr(bits, "words", None)):
+        raise ParameterError(f"bits must be a source of bits, got {bits!r}")
     if plan.epsilon > _WEAK_EPSILON:
         warnings.warn(
             PrivacyWarning(f"epsilon {decimal_text(plan.epsilon)} is so large that it gives practically no protection"),
             stacklevel=2,
         )
+    if plan.delta * units >= 1:
+        warnings.warn(
+            PrivacyWarning(f"delta {decimal_text(plan.delta)} would allow publishing one of {units} {unit}s outright"),
+            stacklevel=2,
+        )
+
+    def release_now() -> Release[Consensus]:
+        table, event = _noisy_margins(data, plan, unranked, bits)
+        value = _consensus(data.items, table, plan, units, post_processing, limit)
+        return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
+
     if ledger is None:
-        if dataset is not None or request_id is not None:
-            raise ParameterError("dataset and request_id need a ledger")
-        return _release(data, plan, guarantee, unranked, post_processing, limit, units, bits)
+        if dataset is not None or request_id is not None or budget is not None:
+            raise ParameterError("dataset, request_id and budget need a ledger")
+        return release_now()
     if dataset is None:
         raise ParameterError("a ledger needs the name of the dataset")
-    if not bits.secure:
+    if not is_secure(bits):
         raise InsecureBitsError("a ledger accepts no release made with test bits")
     debit = ledger.debit(
         dataset,
         epsilon=plan.epsilon,
         delta=plan.delta,
+        unit=unit,
         request_id=request_id,
         what=_request(data, plan, guarantee, unranked, post_processing, units),
+        budget=budget,
     )
     if debit.answer is not None:
         release = release_from_json(debit.answer)
     else:
-        release = _release(data, plan, guarantee, unranked, post_processing, limit, units, bits)
+        release = release_now()
         ledger.store_answer(dataset, debit.request_id, release_to_json(release))
     return replace(release, remaining=ledger.remaining(dataset))
 
@@ -153,8 +175,8 @@ def _check_public_facts(data: object, unit: object) -> int:
     elif isinstance(data, Comparisons):
         if unit != "comparison":
             raise ParameterError(
-                "comparisons are protected one by one: say unit='comparison', which does not protect a person who "
-                f"gave several; got {unit!r}"
+                "comparisons are protected one by one: say unit='comparison' (--unit comparison), which does not "
+                f"protect a person who gave several; got {unit!r}"
             )
         if data.weight is not None:
             raise ParameterError("weighted comparisons are not released: give one record a judgement")
@@ -202,41 +224,43 @@ def _request(
     return json.dumps(facts, ensure_ascii=False)
 
 
-def _release(
-    data: Profile | Comparisons,
+def _noisy_margins(
+    data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource
+) -> tuple[NDArray[Any], Event]:
+    """The one step that reads the data."""
+    margins = pairwise_margins(data, unranked=unranked)
+    if plan.mechanism == "gaussian":
+        return gaussian_margins(margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
+    return laplace_margins(margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
+
+
+def _consensus(
+    items: tuple[str, ...],
+    margins: NDArray[Any],
     plan: Plan,
-    guarantee: Guarantee,
-    unranked: Unranked,
+    units: int,
     post_processing: PostProcessing,
     time_limit: float,
-    units: int,
-    bits: BitSource,
-) -> Release[Consensus]:
-    exact_margins = pairwise_margins(data, unranked=unranked)
-    event: Event
-    if plan.mechanism == "gaussian":
-        margins, event = gaussian_margins(exact_margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
-    else:
-        margins, event = laplace_margins(exact_margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
-    # Everything below sees the released table and public facts alone.
-    estimate = PairwiseEstimate(items=data.items, margins=margins, noise=plan.law)
-    table = post_process(estimate, method=post_processing)
+) -> Consensus:
+    """Everything after the release: sees the noisy table and public facts alone."""
+    estimate = PairwiseEstimate(items=items, margins=margins, noise=plan.law)
+    table, rho = post_process(estimate, method=post_processing)
     people = units if plan.unit == "person" else 0
-    result = solve(table.margins(), people=people, time_limit=time_limit)
-    value = Consensus(
-        tiers=tuple(tuple(sorted(data.items[i] for i in tier)) for tier in result.tiers),
+    result = solve(table, people=people, time_limit=time_limit)
+    return Consensus(
+        tiers=tuple(tuple(sorted(items[i] for i in tier)) for tier in result.tiers),
         cost_released=result.cost,
         lower_bound=result.lower_bound,
         gap=result.gap,
+        cost_of_margins=kemeny_cost(margins, result.order, people=people),
         gap_relative=result.gap_relative,
         status=result.status,
         unique=result.unique,
         method=result.method,
         post_processing=post_processing,
-        rho=table.rho,
+        rho=float(rho),
         mechanism=plan.mechanism,
         reason=plan.reason,
         units=units,
         estimate=estimate,
     )
-    return Release(value=value, event=event, guarantee=guarantee, secure=bits.secure)

@@ -9,7 +9,7 @@ rounded to integers, where mu is the exact Gaussian-DP parameter of (epsilon, de
 **Proof.** By :mod:`psephos.central.margin_sensitivity` one unit moves the integer table by at most Delta in the l2
 norm, so adding continuous noise is exactly mu-Gaussian-DP. As W is an integer table, ``W + round(Z) = round(W + Z)``:
 rounding is post-processing and the curve is kept. The support is the grid of integers whatever the ballots are, so
-a tie leaves no trace in it. Source: central.md sections 1 and 5; Dong, Roth and Su, Theorem 2.7.
+a tie leaves no trace in it. Source: Dong, Roth and Su, "Gaussian differential privacy", Theorem 2.7.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ a rational when epsilon is one, so the law is exact.
 **Proof.** The probability of a table T is proportional to ``exp(-||T - W||_1 / b)``. By
 :mod:`psephos.central.margin_sensitivity` one unit moves W by at most Delta in the l1 norm, so by the triangle
 inequality every output's probability changes by a factor of at most ``exp(Delta / b) = exp(epsilon)``. The support
-is all integer tables whatever the ballots are. Source: central.md sections 1 and 5.
+is all integer tables whatever the ballots are. Source: Ghosh,
+Roughgarden and Sundararajan (2009), in several dimensions.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ whatever is not a weak order, so no file can break it.
 same pair or not, moves the table by at most 1 + 1 in the l1 norm, and in the l2 norm by at most 2 (the same pair,
 the other winner; on two pairs it is sqrt 2). Hence ``l1 <= 2`` and ``l2^2 <= 4``.
 
-The tests enumerate all neighbours for m = 3 and 4. Source: central.md section 1; the referee's report, A1.
+The tests enumerate all neighbours for m = 3 and 4. Margins, and not counts in halves, are what is released because
+they are integers for every kind of ballot: on a finer grid for some profiles a reader would see that a tie exists.
 """
 
 from __future__ import annotations

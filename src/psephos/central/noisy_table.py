@@ -18,6 +18,8 @@ def add_noise(margins: NDArray[Any], draw: Callable[[int], NDArray[Any]]) -> NDA
     """
     upper = np.triu_indices(margins.shape[0], 1)
     noise = draw(len(upper[0]))
+    if noise.shape != upper[0].shape:  # one value would be broadcast, and all entries share it
+        raise RuntimeError(f"the sampler gave noise of shape {noise.shape} for {len(upper[0])} entries")
     noisy = np.zeros(margins.shape, dtype=np.result_type(margins.dtype, noise.dtype))
     noisy[upper] = margins[upper] + noise
     noisy.T[upper] = -noisy[upper]

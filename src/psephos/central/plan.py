@@ -75,35 +75,25 @@ def plan_consensus(
     sensitivity = margin_sensitivity(m, unit)
     if mechanism == "gaussian" and not dlt:
         raise ParameterError("mechanism gaussian needs delta > 0; with delta 0 (pure) use laplace")
-    laplace = gaussian = None
-    if mechanism != "gaussian":
-        laplace = laplace_law(sensitivity, epsilon=eps)
+    laws: dict[Literal["laplace", "gaussian"], NoiseLaw] = {}
+    if mechanism in ("laplace", "auto"):
+        laws["laplace"] = laplace_law(sensitivity, epsilon=eps)
     if mechanism == "gaussian" or (mechanism == "auto" and dlt):
-        gaussian = gaussian_law(sensitivity, epsilon=eps, delta=dlt)
+        laws["gaussian"] = gaussian_law(sensitivity, epsilon=eps, delta=dlt)
+    chosen = min(laws, key=lambda name: laws[name].sd)
     if mechanism != "auto":
         reason = "asked for"
-    elif gaussian is None:
+    elif len(laws) == 1:
         reason = "delta is 0, so the guarantee must be pure"
     else:
-        assert laplace is not None  # noqa: S101 - auto always plans it
-        better = "gaussian" if gaussian.variance < laplace.variance else "laplace"
-        reason = (
-            f"{better} has less noise here: standard deviation {gaussian.sd:.4g} (gaussian) "
-            f"against {laplace.sd:.4g} (laplace)"
-        )
-        if better == "gaussian":
-            laplace = None
-    if laplace is not None:
-        return Plan(
-            mechanism="laplace",
-            reason=reason,
-            epsilon=eps,
-            delta=Fraction(0),
-            unit=unit,
-            sensitivity=sensitivity,
-            law=laplace,
-        )
-    assert gaussian is not None  # noqa: S101 - the only other case
+        sds = " against ".join(f"{law.sd:.4g} ({name})" for name, law in laws.items())
+        reason = f"{chosen} has less noise here: standard deviation {sds}"
     return Plan(
-        mechanism="gaussian", reason=reason, epsilon=eps, delta=dlt, unit=unit, sensitivity=sensitivity, law=gaussian
+        mechanism=chosen,
+        reason=reason,
+        epsilon=eps,
+        delta=dlt if chosen == "gaussian" else Fraction(0),
+        unit=unit,
+        sensitivity=sensitivity,
+        law=laws[chosen],
     )

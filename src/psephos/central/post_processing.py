@@ -7,14 +7,12 @@ scores can express. With g the row means of W~,
     rho = max(0, 1 - dof v / ||R||^2)^4,       dof = D - (m - 1),  v = variance of the noise per entry,
 
 where norms run over u < v. If the cyclic part is no larger than noise alone would make it, rho is 0 and the order is
-that of Borda's scores; if it stands far out, rho is near 1. Source: central.md section 2.
-
+that of Borda's scores; if it stands far out, rho is near 1.
 S is rounded to a dyadic grid, antisymmetrically, so that costs and bounds stay exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -23,30 +21,13 @@ from numpy.typing import NDArray
 
 from psephos.pairwise.estimate import PairwiseEstimate
 
-__all__ = ["POST_PROCESSINGS", "PostProcessing", "Table", "post_process", "shrinkage"]
+__all__ = ["POST_PROCESSINGS", "PostProcessing", "post_process", "shrinkage"]
 
 PostProcessing = Literal["adaptive", "raw"]
 POST_PROCESSINGS: tuple[PostProcessing, ...] = ("adaptive", "raw")
 
 _RHO_BITS = 20
 _GRID_BITS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
-    """A table to solve: ``integers / 2**shift`` votes, shape (m, m), antisymmetric; ``rho`` as above."""
-
-    integers: NDArray[Any]
-    shift: int
-    rho: float
-
-    def margins(self) -> NDArray[Any]:
-        """The table in votes, exact (dtype object with fractions where ``shift`` is not 0)."""
-        if not self.shift:
-            return self.integers
-        table = np.empty(self.integers.size, dtype=object)
-        table[:] = [Fraction(int(x), 1 << self.shift) for x in self.integers.flat]
-        return table.reshape(self.integers.shape)
 
 
 def shrinkage(estimate: PairwiseEstimate) -> Fraction:
@@ -79,23 +60,22 @@ def shrinkage(estimate: PairwiseEstimate) -> Fraction:
     return Fraction(round(float(1 - explained) ** 4 * 2**_RHO_BITS), 2**_RHO_BITS)
 
 
-def post_process(estimate: PairwiseEstimate, *, method: PostProcessing) -> Table:
-    """The table that the solver is given, from the released one."""
+def post_process(estimate: PairwiseEstimate, *, method: PostProcessing) -> tuple[NDArray[Any], Fraction]:
+    """The table that the solver is given, in votes, and rho (1 for ``raw``).
+
+    ``adaptive`` gives fractions (dtype object), multiples of 2**-10 votes.
+    """
     margins = estimate.margins
     m = margins.shape[0]
     if method == "raw" or m < 3:
-        return Table(integers=margins, shift=0, rho=1.0)
+        return margins, Fraction(1)
     rho = shrinkage(estimate)
     rows = [sum(int(x) for x in row) for row in margins]
-    table = np.zeros(margins.shape, dtype=object)
+    table = np.full(margins.shape, Fraction(0), dtype=object)
     for u in range(m):
         for v in range(u + 1, m):
-            # S = rho W~ + (1 - rho) (r_u - r_v) / m, on the grid of 2**-10 votes; halves go away from zero.
+            # S = rho W~ + (1 - rho) (r_u - r_v) / m, on the grid of 2**-10 votes
             exact = rho * int(margins[u, v]) + (1 - rho) * Fraction(rows[u] - rows[v], m)
-            scaled = abs(exact) * 2**_GRID_BITS
-            rounded = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
-            table[u, v] = rounded if exact >= 0 else -rounded
+            table[u, v] = Fraction(round(exact * 2**_GRID_BITS), 2**_GRID_BITS)
             table[v, u] = -table[u, v]
-    if max((abs(x) for x in table.flat), default=0) < 2**61:
-        table = table.astype(np.int64)
-    return Table(integers=table, shift=_GRID_BITS, rho=float(rho))
+    return table, rho

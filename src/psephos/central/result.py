@@ -10,7 +10,6 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos._check import exact
 from psephos.central.post_processing import PostProcessing
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate
@@ -32,10 +31,13 @@ class Consensus:
     tiers
         Item names, best first. Items share a tier where optimal orders of the solved table differ on them.
     cost_released, lower_bound, gap
-        In votes, exact, all about the *solved* table, which was computed from the released one as
-        ``post_processing`` says: what the ranking costs, what no ranking can undercut, and the difference.
+        In votes, exact, all about the *solved* table, which is the released one after ``post_processing``: what the
+        ranking costs, what no ranking can undercut, and the difference. For ``raw`` the solved table is the released
+        one itself.
+    cost_of_margins
+        In votes, exact: what the ranking costs under the released margins as they are.
     status
-        ``optimal`` (cost equals bound), ``gap`` or ``time_limit``.
+        ``optimal`` (cost equals bound) or ``time_limit``; like ``unique``, about the solved table.
     unique
         Whether no other order is as good on the solved table; ``None`` if that was not settled.
     method
@@ -54,6 +56,7 @@ class Consensus:
     cost_released: Fraction
     lower_bound: Fraction
     gap: Fraction
+    cost_of_margins: Fraction
     gap_relative: float
     status: Literal["optimal", "gap", "time_limit"]
     unique: bool | None
@@ -92,6 +95,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         "lower_bound": decimal_text(value.lower_bound),
         "gap": decimal_text(value.gap),
         "gap_relative": value.gap_relative,
+        "cost_of_margins": decimal_text(value.cost_of_margins),
         "status": value.status,
         "unique": value.unique,
         "method": value.method,
@@ -110,14 +114,20 @@ def release_to_json(release: Release[Consensus]) -> str:
         },
         "released": {
             "items": list(value.estimate.items),
-            "margins": [[str(x) for x in row] for row in value.estimate.margins.tolist()],
+            "margins": [f"row {u}" for u in range(len(value.estimate.items))],
             "noise": {"family": value.estimate.noise.family, "scale": str(value.estimate.noise.scale)},
         },
         "event": event_to_json(release.event),
         "secure": release.secure,
         "budget": budget,
     }
-    return json.dumps(document, ensure_ascii=False, indent=2)
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    start = text.index('"margins": [')  # a row a line, not an entry a line
+    for u, row in enumerate(value.estimate.margins.tolist()):
+        old = f'"row {u}"'
+        where = text.index(old, start)
+        text = text[:where] + json.dumps([str(x) for x in row]) + text[where + len(old) :]
+    return text
 
 
 def release_from_json(text: str) -> Release[Consensus]:
@@ -141,14 +151,14 @@ def release_from_json(text: str) -> Release[Consensus]:
         margins = margins.astype(np.int64)
     noise = NoiseLaw(family=released["noise"]["family"], scale=Fraction(released["noise"]["scale"]))
 
-    def number(value: object) -> Fraction:
-        return exact(value, "a stored number", "an exact number")
+    number = Fraction  # our own text, and of any length
 
     value = Consensus(
         tiers=tuple(tuple(entry["items"]) for entry in document["ranking"]),
         cost_released=number(document["cost_released"]),
         lower_bound=number(document["lower_bound"]),
         gap=number(document["gap"]),
+        cost_of_margins=number(document["cost_of_margins"]),
         gap_relative=document["gap_relative"],
         status=document["status"],
         unique=document["unique"],

@@ -21,7 +21,7 @@ from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, 
 
 if TYPE_CHECKING:
     from psephos.central import Consensus
-    from psephos.privacy import Ledger, Release
+    from psephos.privacy import Release
 
 __all__ = ["consensus"]
 
@@ -64,8 +64,9 @@ def consensus(
 ) -> None:
     """Release a consensus (Kemeny) ranking of a file under differential privacy, best first."""
     from psephos._check import check_choice
-    from psephos.central import plan_consensus, private_consensus, release_to_json
+    from psephos.central import private_consensus, release_to_json
     from psephos.errors import ParameterError
+    from psephos.privacy import Ledger
     from psephos.profile import Comparisons
 
     check_choice(output_format, "format", ("table", "csv", "json"))
@@ -73,6 +74,9 @@ def consensus(
         raise ParameterError("--ledger and --dataset go together")
     if ledger is None and (budget is not None or request_id is not None):
         raise ParameterError("--budget and --request-id need --ledger and --dataset")
+    for other in (file, ledger, items):
+        if output is not None and other is not None and output.resolve() == other.resolve():
+            raise ParameterError(f"--output must not be {str(other)!r}, which is read")
     with claimed(output), quiet_stdout():
         data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
         for line in data.notes:
@@ -81,8 +85,6 @@ def consensus(
             raise ParameterError("--unranked last is for ballots: pairs that were not compared are missing")
         if items_public_as_seen:
             data = data.with_items_public()
-        # A budget is fixed for good, so nothing that can be refused on its parameters may come after it.
-        plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit)  # type: ignore[arg-type]
         with progress("computing the consensus"):
             release = private_consensus(
                 data,
@@ -93,9 +95,10 @@ def consensus(
                 unit=unit,  # type: ignore[arg-type]
                 post_processing=post_processing,  # type: ignore[arg-type]
                 time_limit=time_limit,
-                ledger=_open_ledger(ledger, dataset, budget),
+                ledger=None if ledger is None else Ledger(ledger),
                 dataset=dataset,
                 request_id=request_id,
+                budget=None if budget is None else _budget(budget),
             )
         if output_format == "json":
             text = release_to_json(release)
@@ -108,16 +111,9 @@ def consensus(
     write_result(text, output)
 
 
-def _open_ledger(path: Path | None, dataset: str | None, budget: str | None) -> Ledger | None:
-    from psephos.privacy import Ledger
-
-    if path is None or dataset is None:
-        return None
-    ledger = Ledger(path)
-    if budget is not None:
-        epsilon, _, delta = budget.partition(",")
-        ledger.set_budget(dataset, epsilon=epsilon, delta=delta or "0")
-    return ledger
+def _budget(text: str) -> tuple[str, str]:
+    epsilon, _, delta = text.partition(",")
+    return epsilon, delta or "0"
 
 
 def _table(release: Release[Consensus]) -> str:
@@ -138,7 +134,8 @@ def _sentence(release: Release[Consensus]) -> str:
         f"margin of {units} (their number and the list of {items} are public)"
     )
     if value.status != "optimal":
-        text += f"; the ranking is within {float(value.gap):.6g} votes of the best under the released table"
+        table = "released table" if value.post_processing == "raw" else "post-processed release"
+        text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"
     if release.remaining is None:
         text += "; no ledger was kept"
     else:

@@ -31,6 +31,7 @@ def cost(
 
     check_choice(output_format, "format", ("table", "csv", "json"))
     check_choice(unit, "unit", ("person", "comparison"))
+    check_integer(items, "--items", low=1)
     number = None if people is None else check_integer(people, "people", low=1)
     names = ("laplace", "gaussian") if parse_delta(delta) else ("laplace",)
     chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit)  # type: ignore[arg-type]
@@ -50,6 +51,7 @@ def cost(
         )
     if output_format == "json":
         document = {
+            "schema": "psephos.cost/1",
             "items": items,
             "people": number,
             "unit": unit,

@@ -76,6 +76,8 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the reader warns; here a fault gets its file's name
             check_items(names, source=items.name)
+    if path.is_dir():
+        raise ParameterError(f"{str(path)!r} is a folder, not a file")
     if path.suffix.lower() in PREFLIB_SUFFIXES:
         if names is not None or layout is not None:
             raise ParameterError("a PrefLib file declares its own items: --items and --layout are for CSV")

@@ -47,7 +47,7 @@ def solve(
     gap
         >= 0, in votes: the search may stop once cost minus lower bound is at most this.
     gap_relative
-        >= 0: the search may also stop once the result's ``gap_relative`` is at most this.
+        0 to 1: the search may also stop once the result's ``gap_relative`` is at most this.
     time_limit
         >= 0, seconds of wall-clock time. When it runs out, the best order so far is returned together
         with a valid lower bound. Proving uniqueness may use what is left of it after the optimum is proved.

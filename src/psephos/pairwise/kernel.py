@@ -56,9 +56,16 @@ def margins_from_places(
     [[0, 1], [-1, 0]]
     """
     check_choice(unranked, "unranked", ("last", "missing"))
-    if counts is None or all(count == 1 for count in counts):
+    if counts is None:
         return _unit_margins(places, unranked)
-    return _weighted_margins(places, counts, unranked)
+    # Ballots of one person go the fast way also when others are shared: one person who copies another's ballot
+    # must not change how long everything takes.
+    single = np.array([count == 1 for count in counts], dtype=np.bool_)
+    margins: NDArray[Any] = _unit_margins(places[:, single], unranked)
+    if not single.all():
+        shared = [count for count in counts if count != 1]
+        margins = margins + _weighted_margins(places[:, ~single], shared, unranked)
+    return margins if sum(counts) <= MAX_INT64_PEOPLE else margins.astype(object)
 
 
 def _unit_margins(places: NDArray[np.unsignedinteger], unranked: Unranked) -> NDArray[np.int64]:

@@ -1,10 +1,6 @@
 """From what people said to exact margins, the one object that central mechanisms release.
 
-Sensitivity (proved here, pinned by brute force in the tests). A ballot is a weak order of some of the items,
-so it adds ``s(u, v)`` in {-1, 0, +1} to ``W[u, v]`` under either meaning of unranked items. Replacing one
-person's ballot therefore moves each of the D = m(m-1)/2 entries by at most 2: at most ``2 D`` in the l1 norm and
-``2 sqrt(D)`` in the l2 norm over u < v, both attained by a strict ballot and its reverse. A single comparison
-adds to one entry, so replacing it moves the table by at most 2 in either norm.
+How far one person can move them: :mod:`psephos.central.margin_sensitivity`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The line: bits, exact noise, guarantees, budgets. It has never heard of ballots."""
 
-from psephos.privacy.bits import BitSource, InsecureBits, SystemBits
+from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
 from psephos.privacy.events import DiscreteLaplaceEvent, Event, RoundedGaussianEvent, epsilon_of
 from psephos.privacy.guarantee import Guarantee, decimal_text
@@ -23,5 +23,6 @@ __all__ = [
     "decimal_text",
     "epsilon_of",
     "gaussian_sigma",
+    "is_secure",
     "laplace_scale",
 ]

@@ -16,15 +16,11 @@ from numpy.typing import NDArray
 
 from psephos._check import check_integer
 
-__all__ = ["BitSource", "InsecureBits", "SystemBits"]
+__all__ = ["BitSource", "InsecureBits", "SystemBits", "is_secure"]
 
 
 class BitSource(Protocol):
     """A source of independent fair bits."""
-
-    @property
-    def secure(self) -> bool:
-        """Whether the bits may protect a release."""
 
     def bits(self, n: int) -> int:
         """``n`` fair bits as an integer in ``[0, 2**n)``."""
@@ -36,12 +32,11 @@ class BitSource(Protocol):
 class SystemBits:
     """Entropy of the operating system; every call asks it afresh.
 
-    >>> SystemBits().secure, 0 <= SystemBits().bits(10) < 1024
-    (True, True)
+    >>> 0 <= SystemBits().bits(10) < 1024
+    True
     """
 
     __slots__ = ()
-    secure = True
 
     def bits(self, n: int) -> int:
         """``n`` fair bits as an integer in ``[0, 2**n)``."""
@@ -57,6 +52,15 @@ class SystemBits:
         return "SystemBits()"
 
 
+def is_secure(bits: BitSource) -> bool:
+    """Whether ``bits`` may protect a release: :class:`SystemBits` itself, and nothing that claims to be like it.
+
+    >>> is_secure(SystemBits()), is_secure(InsecureBits(seed=1))
+    (True, False)
+    """
+    return type(bits) is SystemBits
+
+
 class InsecureBits:
     """Repeatable bits for tests. A release made with them is stamped insecure, and no ledger accepts it.
 
@@ -67,7 +71,6 @@ class InsecureBits:
     """
 
     __slots__ = ("_rng",)
-    secure = False
 
     def __init__(self, *, seed: int) -> None:
         self._rng = random.Random(check_integer(seed, "seed", low=0))  # noqa: S311 - that is the point of it

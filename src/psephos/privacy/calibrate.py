@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from psephos._check import Exact, exact, parse_epsilon
-from psephos.errors import ParameterError
+from psephos._check import Exact, parse_epsilon, positive
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.gaussian import mu_lower
 
 __all__ = ["gaussian_sigma", "laplace_scale"]
-
-
-def _positive(value: Exact, name: str) -> Fraction:
-    number = exact(value, name, "a finite number > 0")
-    if not number > 0:
-        raise ParameterError(f"{name} must be a finite number > 0, got {value!r}")
-    return number
 
 
 def gaussian_sigma(epsilon: Exact, delta: Exact, *, sensitivity_squared: Exact) -> Fraction:
@@ -31,7 +23,7 @@ def gaussian_sigma(epsilon: Exact, delta: Exact, *, sensitivity_squared: Exact) 
     8.449
     """
     mu = mu_lower(parse_epsilon(epsilon), delta)
-    return sqrt_upper(_positive(sensitivity_squared, "sensitivity_squared") / mu**2)
+    return sqrt_upper(positive(sensitivity_squared, "sensitivity_squared") / mu**2)
 
 
 def laplace_scale(epsilon: Exact, *, sensitivity: Exact) -> Fraction:
@@ -43,4 +35,4 @@ def laplace_scale(epsilon: Exact, *, sensitivity: Exact) -> Fraction:
     >>> laplace_scale("0.1", sensitivity=2)
     Fraction(20, 1)
     """
-    return _positive(sensitivity, "sensitivity") / parse_epsilon(epsilon)
+    return positive(sensitivity, "sensitivity") / parse_epsilon(epsilon)

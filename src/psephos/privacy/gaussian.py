@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from psephos._check import Exact, exact, parse_delta
+from psephos._check import Exact, nonnegative, parse_delta, positive
 from psephos.errors import ParameterError
 from psephos.privacy.balls import MAX_PRECISION, gaussian_delta_at_most, gaussian_delta_ball, sqrt_upper
 
@@ -52,13 +52,6 @@ def _bisect(feasible: Callable[[Fraction], bool], start: Fraction) -> tuple[Frac
     return low, high
 
 
-def _check_epsilon(epsilon: Exact) -> Fraction:
-    value = exact(epsilon, "epsilon", "a finite number >= 0")
-    if not value >= 0:
-        raise ParameterError(f"epsilon must be a finite number >= 0, got {epsilon!r}")
-    return value
-
-
 def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
     """The largest mu (within a relative 2**-39 of it, below) whose curve stays within (epsilon, delta).
 
@@ -72,7 +65,7 @@ def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
     >>> round(float(mu_lower(1, "1e-6")), 4)
     0.2367
     """
-    eps, dlt = _check_epsilon(epsilon), parse_delta(delta)
+    eps, dlt = nonnegative(epsilon, "epsilon"), parse_delta(delta)
     if dlt == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     low, _ = _bisect(lambda mu: gaussian_delta_at_most(eps, mu, dlt), Fraction(1))
@@ -85,9 +78,7 @@ def epsilon_upper(mu: Exact, delta: Exact) -> Fraction:
     >>> round(float(epsilon_upper(1, "1e-5")), 6)
     4.377178
     """
-    value, dlt = exact(mu, "mu", "a finite number >= 0"), parse_delta(delta)
-    if not value >= 0:
-        raise ParameterError(f"mu must be a finite number >= 0, got {mu!r}")
+    value, dlt = nonnegative(mu, "mu"), parse_delta(delta)
     if value == 0:
         return Fraction(0)
     if dlt == 0:
@@ -109,9 +100,7 @@ def delta_upper(mu: Exact, epsilon: Exact) -> float:
     >>> round(delta_upper(1, 0), 6)
     0.382925
     """
-    value, eps = exact(mu, "mu", "a finite number > 0"), _check_epsilon(epsilon)
-    if not value > 0:
-        raise ParameterError(f"mu must be a finite number > 0, got {mu!r}")
+    value, eps = positive(mu, "mu"), nonnegative(epsilon, "epsilon")
     precision = 128
     while True:
         curve = gaussian_delta_ball(eps, value, precision)
@@ -126,7 +115,7 @@ def compose_mu_upper(mus: Iterable[Exact]) -> Fraction:
     >>> float(compose_mu_upper([3, 4]))
     5.0
     """
-    return sqrt_upper(sum((exact(mu, "mu", "a finite number >= 0") ** 2 for mu in mus), Fraction(0)))
+    return sqrt_upper(sum((nonnegative(mu, "mu") ** 2 for mu in mus), Fraction(0)))
 
 
 def gaussian_epsilon_upper(sigma: float | Exact, *, sensitivity: Exact, delta: Exact) -> Fraction | float:
@@ -137,12 +126,8 @@ def gaussian_epsilon_upper(sigma: float | Exact, *, sensitivity: Exact, delta: E
     >>> round(float(gaussian_epsilon_upper(1, sensitivity=2, delta="1e-5")), 6)
     9.997256
     """
-    distance = exact(sensitivity, "sensitivity", "a finite number > 0")
-    if not distance > 0:
-        raise ParameterError(f"sensitivity must be a finite number > 0, got {sensitivity!r}")
+    distance = positive(sensitivity, "sensitivity")
     if isinstance(sigma, float) and sigma == math.inf:
         return Fraction(0)
-    noise = exact(sigma, "sigma", "a number >= 0")
-    if not noise >= 0:
-        raise ParameterError(f"sigma must be a number >= 0, got {sigma!r}")
+    noise = nonnegative(sigma, "sigma")
     return math.inf if noise == 0 else epsilon_upper(distance / noise, delta)

@@ -12,6 +12,9 @@ __all__ = ["Guarantee", "decimal_text"]
 def decimal_text(x: Fraction) -> str:
     """A rational as text that parses back exactly: a decimal where one exists, else a ratio.
 
+    A ratio of more than a thousand digits, which only sums of very many odd amounts have, is cut to 50 digits towards
+    zero.
+
     >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(1, 11)), decimal_text(Fraction(1, 10**6))
     ('0.1', '1/11', '1e-6')
     """
@@ -22,7 +25,10 @@ def decimal_text(x: Fraction) -> str:
     while rest % 5 == 0:
         rest, fives = rest // 5, fives + 1
     digits = max(twos, fives)
-    if rest != 1 or digits > 400:
+    if rest != 1 and x.denominator > 10**1000:
+        x = Fraction(int(x * 10**50), 10**50)
+        return decimal_text(x)
+    if rest != 1 or digits > 4000:
         return str(x)
     scaled = str(abs(x.numerator) * 10**digits // x.denominator)
     sign = "-" if x < 0 else ""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
+import unicodedata
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,7 +25,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
 
-from psephos._check import Exact, parse_delta, parse_epsilon
+from psephos._check import Exact, fold, is_unicode, parse_delta, parse_epsilon
 from psephos.errors import BudgetError, ParameterError
 from psephos.privacy.guarantee import decimal_text
 
@@ -32,7 +33,7 @@ __all__ = ["Debit", "Ledger"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS datasets (
-    name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL, created TEXT NOT NULL
+    name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL, unit TEXT, created TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS debits (
     id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets(name), request_id TEXT NOT NULL,
@@ -74,7 +75,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._path = fspath(path)
+        self._path = Path(fspath(path)).absolute()  # a later change of directory must not mean another ledger
         self._open = True
 
     def __enter__(self) -> Ledger:
@@ -94,7 +95,7 @@ class Ledger:
         """One transaction on a connection of its own. Reading neither makes a file nor changes one."""
         if not self._open:
             raise BudgetError("this ledger handle is closed")
-        where = f"{Path(self._path).absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+        where = f"{self._path.as_uri()}?mode={'rwc' if write else 'rw'}"
         try:
             with closing(sqlite3.connect(where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
@@ -104,14 +105,14 @@ class Ledger:
                         for statement in _SCHEMA.split(";"):
                             connection.execute(statement)
                     elif connection.execute(_HAS_SCHEMA).fetchone() is None:
-                        raise BudgetError(f"{self._path!r} is no ledger yet: no dataset has a budget")
+                        raise BudgetError(f"{str(self._path)!r} is no ledger yet: no dataset has a budget")
                     yield connection
                 except BaseException:
                     connection.execute("ROLLBACK")
                     raise
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BudgetError(f"the ledger {self._path!r} cannot be used: {error}") from error
+            raise BudgetError(f"the ledger {str(self._path)!r} cannot be used: {error}") from error
 
     def set_budget(self, dataset: str, *, epsilon: Exact, delta: Exact = 0) -> None:
         """Fix the total budget of ``dataset``, once. Giving the same budget again changes nothing.
@@ -121,63 +122,70 @@ class Ledger:
         ParameterError
             if the dataset already has another budget.
         """
-        _check_name(dataset, "dataset")
-        total = parse_epsilon(epsilon, "budget epsilon"), parse_delta(delta, "budget delta")
+        name = _checked_name(dataset, "dataset")
         with self._transaction() as connection:
-            before = _budget(connection, dataset)
-            if before is None:
-                connection.execute(
-                    "INSERT INTO datasets VALUES (?, ?, ?, ?)", (dataset, str(total[0]), str(total[1]), _now())
-                )
-            elif before != total:
-                raise ParameterError(
-                    f"the budget of {dataset!r} was fixed at epsilon {decimal_text(before[0])}, "
-                    f"delta {decimal_text(before[1])}, and cannot change"
-                )
+            _fix_budget(connection, name, (epsilon, delta))
 
     def debit(
-        self, dataset: str, *, epsilon: Exact, delta: Exact = 0, request_id: str | None = None, what: str
+        self,
+        dataset: str,
+        *,
+        epsilon: Exact,
+        delta: Exact = 0,
+        unit: str = "person",
+        request_id: str | None = None,
+        what: str,
+        budget: tuple[Exact, Exact] | None = None,
     ) -> Debit:
         """Spend (epsilon, delta) of the budget of ``dataset``, or return the answer of a repeated request.
 
         Parameters
         ----------
+        unit
+            What is protected. All debits of a dataset protect the same unit: their sums would mean nothing otherwise.
         request_id
             Names the request; a new random one if absent. If it was seen before with an answer, that answer comes
             back and nothing is spent.
         what
             The public parameters of the request. A repeated request must have the same.
+        budget
+            As :meth:`set_budget`, in the same transaction: a refused debit fixes no budget.
 
         Raises
         ------
         BudgetError
-            if the budget does not suffice (nothing is spent), if the dataset has no budget, or if the request id
-            was used before and its answer is missing or belongs to other parameters.
+            if the budget does not suffice (nothing is spent), if the dataset has no budget, if it protects another
+            unit, or if the request id was used before and its answer is missing or belongs to other parameters.
         """
-        _check_name(dataset, "dataset")
-        request = str(uuid.uuid4()) if request_id is None else request_id
-        _check_name(request, "request_id")
+        name = _checked_name(dataset, "dataset")
+        request = str(uuid.uuid4()) if request_id is None else _checked_name(request_id, "request_id")
         amount = parse_epsilon(epsilon), parse_delta(delta)
         with self._transaction() as connection:
-            for old in _debits(connection, dataset):
-                if old.request_id == request:
-                    if (old.what, old.epsilon, old.delta) != (what, *amount):
-                        raise BudgetError(f"request id {request!r} was used for another request")
-                    if old.answer is None:
-                        raise BudgetError(
-                            f"request id {request!r} was debited and its answer is missing; its budget stays spent"
-                        )
-                    return old
-            left = _left(connection, dataset)
+            if budget is not None:
+                _fix_budget(connection, name, budget)
+            old = next(_debits(connection, name, request), None)
+            if old is not None:
+                if (old.what, old.epsilon, old.delta) != (what, *amount):
+                    raise BudgetError(f"request id {request!r} was used for another request")
+                if old.answer is None:
+                    raise BudgetError(
+                        f"request id {request!r} was debited and its answer is missing; its budget stays spent"
+                    )
+                return old
+            left = _left(connection, name)
             if amount[0] > left[0] or amount[1] > left[1]:
                 raise BudgetError(
-                    f"{dataset!r} has epsilon {decimal_text(left[0])}, delta {decimal_text(left[1])} left, and the "
+                    f"{name!r} has epsilon {decimal_text(left[0])}, delta {decimal_text(left[1])} left, and the "
                     f"request needs epsilon {decimal_text(amount[0])}, delta {decimal_text(amount[1])}"
                 )
+            protected = connection.execute("SELECT unit FROM datasets WHERE name = ?", (name,)).fetchone()[0]
+            if protected not in {None, unit}:
+                raise BudgetError(f"the budget of {name!r} protects each {protected}, and the request each {unit}")
+            connection.execute("UPDATE datasets SET unit = ? WHERE name = ?", (unit, name))
             created = _now()
             connection.execute(
                 "INSERT INTO debits (dataset, request_id, epsilon, delta, what, created) VALUES (?, ?, ?, ?, ?, ?)",
-                (dataset, request, str(amount[0]), str(amount[1]), what, created),
+                (name, request, str(amount[0]), str(amount[1]), what, created),
             )
         return Debit(request_id=request, epsilon=amount[0], delta=amount[1], what=what, answer=None, created=created)
 
@@ -186,7 +194,7 @@ class Ledger:
         with self._transaction() as connection:
             changed = connection.execute(
                 "UPDATE debits SET answer = ? WHERE dataset = ? AND request_id = ? AND answer IS NULL",
-                (answer, dataset, request_id),
+                (answer, fold(dataset), fold(request_id)),
             ).rowcount
             if changed != 1:
                 raise BudgetError(f"request id {request_id!r} is not waiting for an answer")
@@ -194,7 +202,7 @@ class Ledger:
     def budget(self, dataset: str) -> tuple[Fraction, Fraction]:
         """The total (epsilon, delta) of ``dataset``."""
         with self._transaction(write=False) as connection:
-            total = _budget(connection, dataset)
+            total = _budget(connection, fold(dataset))
         if total is None:
             raise BudgetError(f"{dataset!r} has no budget in this ledger")
         return total
@@ -202,7 +210,7 @@ class Ledger:
     def remaining(self, dataset: str) -> tuple[Fraction, Fraction]:
         """What is left of the (epsilon, delta) of ``dataset``."""
         with self._transaction(write=False) as connection:
-            return _left(connection, dataset)
+            return _left(connection, fold(dataset))
 
     def datasets(self) -> tuple[str, ...]:
         """The names of all datasets with a budget."""
@@ -212,37 +220,69 @@ class Ledger:
     def debits(self, dataset: str) -> tuple[Debit, ...]:
         """All debits of ``dataset``, oldest first."""
         with self._transaction(write=False) as connection:
-            return tuple(_debits(connection, dataset))
+            return tuple(_debits(connection, fold(dataset)))
 
 
-def _check_name(value: object, name: str) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_NAME or not _is_unicode(value):
+def _checked_name(value: object, name: str) -> str:
+    """The folded form of a name, which is its key: spellings that look alike must not have a budget each."""
+    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_NAME or not is_unicode(value):
         raise ParameterError(f"{name} must be text of 1 to {_MAX_NAME} characters that is not blank, got {value!r}")
+    return fold(value)
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether text can be stored: bytes that are no UTF-8 arrive from a command line as lone surrogates."""
-    return not any("\ud800" <= c <= "\udfff" for c in text)
+def _look(name: str) -> str:
+    """What is left of a name without case and invisible characters."""
+    return "".join(c for c in name.casefold() if unicodedata.category(c) not in {"Cf", "Cc"})
 
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+def _amount(text: str) -> Fraction:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(-1)
+    if value < 0:
+        raise BudgetError(f"the ledger is damaged: {text!r} is no amount")
+    return value
+
+
+def _fix_budget(connection: sqlite3.Connection, dataset: str, budget: tuple[Exact, Exact]) -> None:
+    total = parse_epsilon(budget[0], "budget epsilon"), parse_delta(budget[1], "budget delta")
+    before = _budget(connection, dataset)
+    if before is None:
+        for (other,) in connection.execute("SELECT name FROM datasets").fetchall():
+            if _look(other) == _look(dataset):
+                raise ParameterError(f"there is a dataset {other!r}, which differs from {dataset!r} by case alone")
+        connection.execute(
+            "INSERT INTO datasets (name, epsilon, delta, created) VALUES (?, ?, ?, ?)",
+            (dataset, str(total[0]), str(total[1]), _now()),
+        )
+    elif before != total:
+        raise ParameterError(
+            f"the budget of {dataset!r} was fixed at epsilon {decimal_text(before[0])}, "
+            f"delta {decimal_text(before[1])}, and cannot change"
+        )
+
+
 def _budget(connection: sqlite3.Connection, dataset: str) -> tuple[Fraction, Fraction] | None:
     row = connection.execute("SELECT epsilon, delta FROM datasets WHERE name = ?", (dataset,)).fetchone()
-    return None if row is None else (Fraction(row[0]), Fraction(row[1]))
+    return None if row is None else (_amount(row[0]), _amount(row[1]))
 
 
-def _debits(connection: sqlite3.Connection, dataset: str) -> Iterator[Debit]:
+def _debits(connection: sqlite3.Connection, dataset: str, request_id: str | None = None) -> Iterator[Debit]:
     rows = connection.execute(
-        "SELECT request_id, epsilon, delta, what, answer, created FROM debits WHERE dataset = ? ORDER BY id", (dataset,)
+        "SELECT request_id, epsilon, delta, what, answer, created FROM debits "
+        "WHERE dataset = ? AND (? IS NULL OR request_id = ?) ORDER BY id",
+        (dataset, request_id, request_id),
     )
-    for request_id, epsilon, delta, what, answer, created in rows:
+    for request, epsilon, delta, what, answer, created in rows:
         yield Debit(
-            request_id=request_id,
-            epsilon=Fraction(epsilon),
-            delta=Fraction(delta),
+            request_id=request,
+            epsilon=_amount(epsilon),
+            delta=_amount(delta),
             what=what,
             answer=answer,
             created=created,
@@ -254,7 +294,7 @@ def _left(connection: sqlite3.Connection, dataset: str) -> tuple[Fraction, Fract
     if total is None:
         raise BudgetError(f"{dataset!r} has no budget in this ledger")
     epsilon, delta = total
-    for debit in _debits(connection, dataset):
-        epsilon -= debit.epsilon
-        delta -= debit.delta
+    for spent in connection.execute("SELECT epsilon, delta FROM debits WHERE dataset = ?", (dataset,)):
+        epsilon -= _amount(spent[0])
+        delta -= _amount(spent[1])
     return epsilon, delta

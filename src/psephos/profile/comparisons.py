@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos._check import check_choice
 from psephos.errors import DataError, ParameterError
-from psephos.profile.names import check_items
+from psephos.profile.names import check_items, require_items
 from psephos.profile.profile import ItemsSource
 from psephos.profile.repair import OrderFault
 
@@ -68,14 +69,43 @@ class Comparisons:
     """
 
     items: tuple[str, ...]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    outcome: NDArray[np.int8]
-    person: NDArray[np.int64] | None = None
+    left: NDArray[Any]
+    right: NDArray[Any]
+    outcome: NDArray[Any]
+    person: NDArray[Any] | None = None
     persons: tuple[str, ...] | None = None
     weight: tuple[Fraction, ...] | None = None
     items_source: ItemsSource = "declared"
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Whatever a caller hands over is copied and checked here, so that no table can break a sensitivity bound or
+        # fail after a budget is debited.
+        items = require_items(self.items)
+        check_choice(self.items_source, "items_source", ("declared", "seen", "assumed"))
+        left, right, outcome = (_integers(getattr(self, name), name) for name in ("left", "right", "outcome"))
+        person = None if self.person is None else _integers(self.person, "person")
+        for name in ("right", "outcome", "person", "weight"):
+            given = getattr(self, name)
+            if given is not None and len(given) != len(left):
+                raise ParameterError(f"{name} must have one entry a record ({len(left)}), got {len(given)}")
+        m = len(items)
+        outside = ~((left >= 0) & (left < m) & (right >= 0) & (right < m))
+        _reject(outside, f"an item must be 0 to {m - 1}", left, right)
+        _reject(left == right, "an item is compared with itself", left)
+        _reject((outcome < -1) | (outcome > 1), "an outcome must be 1 (left won), -1 (right won) or 0 (a tie)", outcome)
+        persons = self.persons
+        if person is not None:
+            persons = persons if persons is not None else tuple(str(i) for i in range(int(person.max(initial=-1)) + 1))
+            _reject(~((person >= 0) & (person < len(persons))), "a person must be a position in persons", person)
+        outcome = outcome.astype(np.int8)
+        for column in (left, right, outcome, person):
+            if column is not None:
+                column.setflags(write=False)
+        checked: dict[str, object] = {"items": items, "persons": persons, "weight": _weights(self.weight)}
+        checked |= {"left": left, "right": right, "outcome": outcome, "person": person}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_columns(
@@ -103,14 +133,14 @@ class Comparisons:
         >>> Comparisons.from_columns(["tea", "coffee"], [0, 1], [1, 0], [1, 0]).records
         2
         """
-        return build(
-            check_items(items),
-            left,
-            right,
-            outcome,
-            person=person,
+        return cls(
+            items=check_items(items),
+            left=np.asarray(left),
+            right=np.asarray(right),
+            outcome=np.asarray(outcome),
+            person=None if person is None else np.asarray(person),
             persons=persons,
-            weight=weight,
+            weight=_weights(weight),
             items_source=items_source,
             notes=notes,
         )
@@ -130,64 +160,27 @@ class Comparisons:
         return self if self.items_source == "declared" else replace(self, items_source="assumed")
 
 
-def build(
-    names: tuple[str, ...],
-    left: Sequence[int] | NDArray[Any],
-    right: Sequence[int] | NDArray[Any],
-    outcome: Sequence[int] | NDArray[Any],
-    *,
-    person: Sequence[int] | NDArray[Any] | None,
-    persons: tuple[str, ...] | None,
-    weight: Sequence[Fraction | int] | None,
-    items_source: ItemsSource,
-    notes: tuple[str, ...],
-) -> Comparisons:
-    """:meth:`Comparisons.from_columns` once the names are checked."""
-    a, b, y = (_integers(column, name) for column, name in ((left, "left"), (right, "right"), (outcome, "outcome")))
-    who = None if person is None else _integers(person, "person")
-    for column, name in ((b, "right"), (y, "outcome"), (who, "person"), (weight, "weight")):
-        if column is not None and len(column) != len(a):
-            raise ParameterError(f"{name} must have one entry a record ({len(a)}), got {len(column)}")
-    _reject(
-        ~((a >= 0) & (a < len(names)) & (b >= 0) & (b < len(names))),
-        f"an item must be 0 to {len(names) - 1}",
-        a,
-        b,
-    )
-    _reject(a == b, "an item is compared with itself", a)
-    _reject((y < -1) | (y > 1), "an outcome must be 1 (left won), -1 (right won) or 0 (a tie)", y)
-    if who is not None:
-        count = len(persons) if persons is not None else int(who.max(initial=-1)) + 1
-        _reject(~((who >= 0) & (who < count)), "a person must be a position in persons", who)
-        persons = persons if persons is not None else tuple(str(i) for i in range(count))
-    exact: tuple[Fraction, ...] | None = None
-    if weight is not None:
-        values = []
-        for record, value in enumerate(weight, start=1):
-            if isinstance(value, bool) or not isinstance(value, Rational) or value < 0:
-                raise DataError(f"a weight must be an exact number >= 0, got {value!r}", source="weight", line=record)
-            values.append(Fraction(int(value.numerator), int(value.denominator)))
-        exact = tuple(values)
-        if exact and not any(exact):
-            raise DataError("nothing to rank: every weight is 0")
-    return Comparisons(
-        items=names,
-        left=a,
-        right=b,
-        outcome=y.astype(np.int8),
-        person=who,
-        persons=persons,
-        weight=exact,
-        items_source=items_source,
-        notes=notes,
-    )
+def _weights(weight: Sequence[Fraction | int] | None) -> tuple[Fraction, ...] | None:
+    if weight is None:
+        return None
+    values = []
+    for record, value in enumerate(weight, start=1):
+        if isinstance(value, bool) or not isinstance(value, Rational) or value < 0:
+            raise DataError(f"a weight must be an exact number >= 0, got {value!r}", source="weight", line=record)
+        values.append(Fraction(int(value.numerator), int(value.denominator)))
+    if values and not any(values):
+        raise DataError("nothing to rank: every weight is 0")
+    return tuple(values)
 
 
 def _integers(column: object, name: str) -> NDArray[np.int64]:
+    """A private copy of a column of whole numbers."""
     values = np.asarray(column)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise ParameterError(f"{name} must be a one-dimensional column of whole numbers, got {values.dtype}")
-    return values.astype(np.int64)
+    if values.size and values.max() > np.iinfo(np.int64).max:
+        raise ParameterError(f"{name} must be below 2**63, got {values.max()}")
+    return values.astype(np.int64, copy=True)
 
 
 def _reject(bad: NDArray[np.bool_], rule: str, *columns: NDArray[np.int64]) -> None:

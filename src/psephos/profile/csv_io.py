@@ -15,17 +15,19 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from psephos._check import check_choice
+import numpy as np
+
+from psephos._check import check_choice, fold
 from psephos.errors import DataError
-from psephos.profile.comparisons import OUTCOMES, Comparisons, build, parse_weight
+from psephos.profile.comparisons import OUTCOMES, Comparisons, parse_weight
 from psephos.profile.csv_table import Table, csv_row
 from psephos.profile.encoding import Source, open_text, source_name
-from psephos.profile.names import ItemIndex, check_items, fold
+from psephos.profile.names import ItemIndex, check_items, require_items
 from psephos.profile.profile import ItemsSource, Profile, Support
 from psephos.profile.repair import Clean, OrderFault, Repairs, parse_count
 
@@ -138,16 +140,26 @@ def read_ballots_csv(
         counts = special.get("count")
         if person is not None and counts is not None:
             raise table.fail("a row with a person is one ballot: 'count' and a person column exclude each other")
+        if {"left", "right", "winner"} <= {name.lower() for name in table.columns}:
+            raise table.fail("these are comparisons (left, right, winner): read_comparisons_csv reads them")
         body = [i for i in range(len(table.columns)) if i not in special.values()]
         if not body:
             raise table.fail(f"no column of ballots; columns found: {table.found()}")
+        declared = None if items is None else check_items(items)
+        notes: list[str] = []
         form = layout or _layout([table.columns[i] for i in body], table)
         collect: _Rows
         if form == "positions":
             body = _in_position_order(body, table)
-            collect = _Positions(items, gaps, source)
+            collect = _Positions(declared, gaps, source)
         else:
-            collect = _Places([table.columns[i] for i in body], items, table, bare=not special)
+            if declared is not None:
+                known = {fold(name) for name in declared}
+                left_out = [table.columns[i] for i in body if fold(table.columns[i]) not in known]
+                notes += [f"{source}: the column {name!r} is no item, and left out" for name in left_out]
+                body = [i for i in body if fold(table.columns[i]) in known]
+            collect = _Places([table.columns[i] for i in body], declared, table, bare=not special)
+        collect.said = notes
         persons: set[str] = set()
         for row in table:
             count = 1
@@ -157,7 +169,7 @@ def read_ballots_csv(
                 except OrderFault as fault:
                     raise table.fail(str(fault)) from None
             if person is not None:
-                who_answered = fold(row[person])
+                who_answered = fold(row[person]).casefold()
                 if not who_answered or who_answered in persons:
                     raise table.fail(f"one person gives one ballot; {who_answered!r} is blank or answered before")
                 persons.add(who_answered)
@@ -172,6 +184,7 @@ class _Rows:
 
     def __init__(self, source: str) -> None:
         self.source = source
+        self.said: list[str] = []
         # cells -> [count, first line]: in the layout positions the number of items is known only at the end
         self.rows: dict[tuple[str, ...], list[int]] = {}
 
@@ -199,16 +212,17 @@ class _Rows:
             except OrderFault as fault:
                 groups = fault
             support.add(repairs.places(groups, len(names), count, line), count)
-        return support.profile(names, items_source=items_source, notes=(*self.notes(), *repairs.notes()))
+        return support.profile(names, items_source=items_source, notes=(*self.said, *self.notes(), *repairs.notes()))
 
 
 class _Places(_Rows):
-    def __init__(self, names: list[str], items: Iterable[str] | None, table: Table, *, bare: bool) -> None:
+    def __init__(self, names: list[str], items: Sequence[str] | None, table: Table, *, bare: bool) -> None:
         super().__init__(table.source)
-        self.names = check_items(names, source=table.source)
+        self.names = check_items(names, source=table.source) if items is None else require_items(names)
         if items is not None:
-            if {fold(name) for name in check_items(items)} != {fold(name) for name in names}:
-                raise table.fail(f"the item columns differ from the items given; columns found: {table.found()}")
+            missing = [name for name in items if fold(name) not in {fold(column) for column in names}]
+            if missing:
+                raise table.fail(f"no column for the item {missing[0]!r}; columns found: {table.found()}")
             return
         if bare and all(name.isascii() and name.isdigit() for name in names):
             raise table.fail(f"no header: the first line holds numbers alone; wanted item names, found {table.found()}")
@@ -228,19 +242,20 @@ class _Places(_Rows):
             cell = raw.strip()
             if not cell:
                 continue
-            if not (cell.isascii() and cell.isdigit()) or len(cell) > 9 or not int(cell):
+            if not (cell.isascii() and cell.isdigit()) or len(cell) > 9 or not 1 <= int(cell) <= len(self.names):
                 raise OrderFault(
-                    f"a place must be a whole number >= 1 or blank, got {cell[:40]!r} for {self.names[item]!r} "
-                    "(if the cells are item names, the layout is 'positions')"
+                    f"a place must be blank or a whole number from 1 to {len(self.names)}, the number of item columns; "
+                    f"got {cell[:40]!r} for {self.names[item]!r} (if the column is no item, remove it or give the list "
+                    "of items; if the cells are item names, the layout is 'positions')"
                 )
             by_place.setdefault(int(cell), []).append(item)
         return [by_place[place] for place in sorted(by_place)]
 
 
 class _Positions(_Rows):
-    def __init__(self, items: Iterable[str] | None, gaps: Gaps, source: str) -> None:
+    def __init__(self, items: Sequence[str] | None, gaps: Gaps, source: str) -> None:
         super().__init__(source)
-        self.index = ItemIndex(None if items is None else check_items(items))
+        self.index = ItemIndex(items)
         self.gaps = gaps
         self.marks: Counter[str] = Counter()
         self.place_of: list[int] = []
@@ -363,9 +378,10 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
                 name = row[column_person].strip()
                 if not name:
                     raise table.fail("the person is blank")
-                if persons.setdefault(fold(name), len(spelled)) == len(spelled):
+                key = fold(name).casefold()
+                if persons.setdefault(key, len(spelled)) == len(spelled):
                     spelled.append(name)
-                person.append(persons[fold(name)])
+                person.append(persons[key])
             if column_weight is not None:
                 try:
                     weights.append(parse_weight(row[column_weight]))
@@ -380,14 +396,15 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
     names, place_of = tuple(index.names), list(range(len(index.names)))
     if not index.closed:
         names, place_of = _sorted_items(index, source)
-    return build(
-        names,
-        [place_of[i] for i in left],
-        [place_of[i] for i in right],
-        outcome,
-        person=person if column_person is not None else None,
+    where = np.array(place_of, dtype=np.int64)
+    return Comparisons(
+        items=names,
+        left=where[np.frombuffer(left, dtype=np.int64)],
+        right=where[np.frombuffer(right, dtype=np.int64)],
+        outcome=np.frombuffer(outcome, dtype=np.int8),
+        person=np.frombuffer(person, dtype=np.int64) if column_person is not None else None,
         persons=tuple(spelled) if column_person is not None else None,
-        weight=weights if column_weight is not None else None,
+        weight=tuple(weights) if column_weight is not None else None,
         items_source="declared" if index.closed else "seen",
         notes=_respelled(index, source),
     )

@@ -59,6 +59,7 @@ class Table:
         while "".join(header).count('"') % 2 and (more := next(lines, "")):
             header.append(more)
         delimiter = declared[1] if declared else _delimiter("".join(header))
+        self.columns: list[str] = []
         self._reader = csv.reader(itertools.chain(header, lines), delimiter=delimiter, strict=True)
         cells = self._next()
         if cells is None:
@@ -109,8 +110,12 @@ class Table:
                 return None
             except csv.Error as error:
                 raise self.fail(f"not valid CSV: {error}") from None
-            if any(cell.strip() for cell in row) or len(row) > 1:
+            blank = not any(cell.strip() for cell in row)
+            if not blank or len(row) > 1 or (len(self.columns) == 1 and row):
                 return row
+            if len(self.columns) == 1:
+                # Skipping it would change the number of people, which is public, by what one of them answered.
+                raise self.fail('in a table of one column an empty line may be a blank ballot: write it as ""')
 
     def __iter__(self) -> Iterator[list[str]]:
         while (row := self._next()) is not None:

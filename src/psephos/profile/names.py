@@ -6,25 +6,29 @@ white space are folded to one space. Names that differ only by case are differen
 
 from __future__ import annotations
 
-import re
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 
+from psephos._check import fold, is_unicode
 from psephos.errors import DataError, DataWarning
 
-__all__ = ["ItemIndex", "check_items", "fold"]
-
-_SPACE = re.compile(r"\s+")
+__all__ = ["ItemIndex", "check_items", "require_items"]
 
 
-def fold(name: str) -> str:
-    """The form in which names are compared.
-
-    >>> fold(" Ana   B ") == fold("Ana B"), fold("e\\u0301") == fold("\\u00e9")
-    (True, True)
-    """
-    return unicodedata.normalize("NFC", _SPACE.sub(" ", name).strip())
+def require_items(items: Iterable[object], *, source: str | None = None) -> tuple[str, ...]:
+    """Return the names as a tuple: text, not blank, all different; raise :class:`DataError` otherwise."""
+    if isinstance(items, str):
+        raise DataError(f"the items must be a list of names, got the text {items!r}", source=source)
+    names: list[str] = []
+    seen: dict[str, int] = {}
+    for position, name in enumerate(items, start=1):
+        if not isinstance(name, str) or not name.strip() or not is_unicode(name):
+            raise DataError(f"the name of item {position} must be text that is not blank, got {name!r}", source=source)
+        if name in seen:
+            raise DataError(f"items {seen[name]} and {position} have the same name {name!r}", source=source)
+        seen[name] = position
+        names.append(name)
+    return tuple(names)
 
 
 def check_items(items: Iterable[object], *, source: str | None = None) -> tuple[str, ...]:
@@ -38,15 +42,9 @@ def check_items(items: Iterable[object], *, source: str | None = None) -> tuple[
     DataError
         for a name that is not text or blank, or that occurs twice.
     """
-    names: list[str] = []
-    exact: dict[str, int] = {}
+    names = require_items(items, source=source)
     near: dict[str, str] = {}
-    for position, name in enumerate(items, start=1):
-        if not isinstance(name, str) or not name.strip():
-            raise DataError(f"the name of item {position} must be text that is not blank, got {name!r}", source=source)
-        if name in exact:
-            raise DataError(f"items {exact[name]} and {position} have the same name {name!r}", source=source)
-        exact[name] = position
+    for name in names:
         key = fold(name).casefold()
         if key in near:
             warnings.warn(
@@ -54,8 +52,7 @@ def check_items(items: Iterable[object], *, source: str | None = None) -> tuple[
                 stacklevel=3,
             )
         near[key] = name
-        names.append(name)
-    return tuple(names)
+    return names
 
 
 class ItemIndex:

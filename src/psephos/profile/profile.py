@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos._check import check_integer
+from psephos._check import check_choice, check_integer
 from psephos.errors import DataError, ParameterError
 from psephos.profile.ballot import Ballot
-from psephos.profile.names import ItemIndex, check_items
+from psephos.profile.names import ItemIndex, check_items, require_items
 
 __all__ = ["MOST_PEOPLE", "ItemsSource", "Places", "Profile", "Support", "places_dtype"]
 
@@ -65,7 +65,7 @@ class Support:
         rows = flat.reshape(len(self._counts), self.m)
         return Profile(
             items=items,
-            places=np.ascontiguousarray(rows.T),
+            places=rows.T,
             counts=tuple(self._counts.values()),
             items_source=items_source,
             notes=notes,
@@ -98,16 +98,26 @@ class Profile:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.places.ndim != 2 or self.places.shape != (len(self.items), len(self.counts)):
+        # Whatever a caller hands over is copied and checked here, so that no profile can break a sensitivity bound
+        # or fail after a budget is debited.
+        items = require_items(self.items)
+        counts = tuple(check_integer(count, "multiplicity", low=1) for count in self.counts)
+        check_choice(self.items_source, "items_source", ("declared", "seen", "assumed"))
+        given = np.asarray(self.places)
+        if given.dtype.kind not in "iu" or given.shape != (len(items), len(counts)):
             raise ParameterError(
-                f"places must have shape (items, distinct ballots) = {(len(self.items), len(self.counts))}, "
-                f"got {self.places.shape}"
+                f"places must be integers of shape (items, distinct ballots) = {(len(items), len(counts))}, "
+                f"got {given.dtype} of shape {given.shape}"
             )
-        for count in self.counts:
-            check_integer(count, "multiplicity", low=1)
-        if self.people >= MOST_PEOPLE:
+        if given.size and not 0 <= given.min() <= given.max() <= len(items):
+            raise ParameterError(f"places must be 0 to {len(items)}, got {given.min()} to {given.max()}")
+        if sum(counts) >= MOST_PEOPLE:
             raise DataError("a profile holds fewer than 10**4000 people")
-        self.places.setflags(write=False)
+        places = given.astype(places_dtype(len(items)), copy=True, order="C")
+        places.setflags(write=False)
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "places", places)
 
     @classmethod
     def from_ballots(
@@ -201,8 +211,6 @@ class Profile:
         ------
         DataError
             if a share is negative, the shares do not sum to 1, or N times a share is not whole.
-
-        Source: document 002, "support-encoded society" (its integrality condition).
 
         >>> Profile.from_masses(4, {Ballot.strict([0]): Fraction(3, 4), Ballot(): Fraction(1, 4)},
         ...                     items=["tea"]).counts
