@@ -31,15 +31,3 @@ def psephos(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.CompletedProcess(command, done.returncode, out, err)
 
     return psephos
-
-
-@pytest.fixture
-def put(tmp_path: Path) -> Callable[..., Path]:
-    """Write text (as UTF-8, line endings as they are) or bytes to a file of that name."""
-
-    def put(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return put

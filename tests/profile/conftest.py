@@ -11,18 +11,6 @@ from psephos.errors import DataError
 
 
 @pytest.fixture
-def put(tmp_path: Path) -> Callable[..., Path]:
-    """Write text (as UTF-8, line endings as they are) or bytes to a file of that name."""
-
-    def put(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return put
-
-
-@pytest.fixture
 def refusal() -> Callable[..., DataError]:
     """The error with which a reader refuses a file; it must name the file, and the line if one is given."""
 
