@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from psephos._check import Exact, check_choice, check_real
 from psephos.central.gaussian import gaussian_margins
 from psephos.central.laplace import laplace_margins
+from psephos.central.person_bound import bound_persons
 from psephos.central.plan import Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
 from psephos.central.result import Consensus, release_from_json, release_to_json
@@ -47,6 +48,7 @@ def private_consensus(
     mechanism: Mechanism = "auto",
     unranked: Unranked = "last",
     unit: Literal["person", "comparison"] = "person",
+    pairs: int | None = None,
     post_processing: PostProcessing = "adaptive",
     time_limit: float = 60.0,
     bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
@@ -63,7 +65,7 @@ def private_consensus(
     Parameters
     ----------
     data
-        Ballots, one a person, or comparisons.
+        Ballots, one a person, or comparisons, any number a person.
     epsilon
         Nats, > 0: text (``"0.1"``, ``"1/11"``), a rational, or a float, which stands for the decimal it prints as.
     delta
@@ -73,7 +75,11 @@ def private_consensus(
     unranked
         For ballots: ``last`` puts unranked items below all ranked ones; ``missing`` compares them with nothing.
     unit
-        What is protected: a ``person`` (ballots), or one ``comparison`` (comparisons, whoever gave it).
+        What is protected: a ``person`` with their ballot or all their comparisons, or one ``comparison``, whoever gave
+        it.
+    pairs
+        For comparisons by person: on how many pairs of items one person counts at most, a public number >= 1; the
+        number of items if absent. One judgement a pair is drawn from the person's own.
     post_processing
         ``adaptive`` shrinks the cyclic part of the noisy table towards what noise explains; ``raw`` does not.
     time_limit
@@ -118,7 +124,11 @@ def private_consensus(
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     limit = check_real(time_limit, "time_limit", low=0.0)
     units = _check_public_facts(data, unit)
-    plan = plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit)
+    if isinstance(data, Comparisons) and unit == "person":
+        pairs = data.m if pairs is None else pairs
+    elif pairs is not None:
+        raise ParameterError("pairs is for comparisons with unit='person'")
+    plan = plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit, pairs=pairs)
     guarantee = Guarantee(epsilon=plan.epsilon, delta=plan.delta, unit=unit, assumptions=_assumptions(data, unit))
     if not isinstance(ledger, Ledger | None):
         raise ParameterError(f"ledger must be a Ledger, got {ledger!r}")
@@ -137,7 +147,8 @@ def private_consensus(
 
     def release_now() -> Release[Consensus]:
         table, event = _noisy_margins(data, plan, unranked, bits)
-        value = _consensus(data.items, table, plan, units, post_processing, limit)
+        people = units if isinstance(data, Profile) else 0  # what a pair's answers sum to, where that is public
+        value = _consensus(data.items, table, plan, units, people, post_processing, limit)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
 
     if ledger is None:
@@ -173,14 +184,14 @@ def _check_public_facts(data: object, unit: object) -> int:
             raise ParameterError(f"the unit of ballots is person, got {unit!r}")
         units = data.people
     elif isinstance(data, Comparisons):
-        if unit != "comparison":
+        if unit == "person" and data.person is None:
             raise ParameterError(
-                "comparisons are protected one by one: say unit='comparison' (--unit comparison), which does not "
-                f"protect a person who gave several; got {unit!r}"
+                "these comparisons do not say who gave them, so no person can be protected; unit='comparison' "
+                "(--unit comparison) protects one judgement"
             )
         if data.weight is not None:
             raise ParameterError("weighted comparisons are not released: give one record a judgement")
-        units = data.records
+        units = data.records if unit == "comparison" else len(data.persons or ())
     else:
         raise ParameterError(f"data must be a Profile or Comparisons, got {type(data).__name__}")
     if not data.items or not units:
@@ -199,6 +210,8 @@ def _assumptions(data: Profile | Comparisons, unit: str) -> tuple[str, ...]:
         result.append("the list of items, as seen in the data, is public")
     if unit == "comparison":
         result.append("one comparison, not one person, is what must be hidden")
+    elif isinstance(data, Comparisons):
+        result.append("how many people gave comparisons is public")
     return tuple(result)
 
 
@@ -215,6 +228,7 @@ def _request(
         "release": "consensus",
         "mechanism": plan.mechanism,
         "unit": plan.unit,
+        "pairs": plan.pairs,
         "units": str(units),
         "items": list(data.items),
         "unranked": unranked,
@@ -228,6 +242,8 @@ def _noisy_margins(
     data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource
 ) -> tuple[NDArray[Any], Event]:
     """The one step that reads the data."""
+    if isinstance(data, Comparisons) and plan.pairs is not None:
+        data = bound_persons(data, pairs=plan.pairs, bits=bits)
     margins = pairwise_margins(data, unranked=unranked)
     if plan.mechanism == "gaussian":
         return gaussian_margins(margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
@@ -239,13 +255,13 @@ def _consensus(
     margins: NDArray[Any],
     plan: Plan,
     units: int,
+    people: int,
     post_processing: PostProcessing,
     time_limit: float,
 ) -> Consensus:
     """Everything after the release: sees the noisy table and public facts alone."""
     estimate = PairwiseEstimate(items=items, margins=margins, noise=plan.law)
     table, rho = post_process(estimate, method=post_processing)
-    people = units if plan.unit == "person" else 0
     result = solve(table, people=people, time_limit=time_limit)
     return Consensus(
         tiers=tuple(tuple(sorted(items[i] for i in tier)) for tier in result.tiers),
@@ -262,5 +278,6 @@ def _consensus(
         mechanism=plan.mechanism,
         reason=plan.reason,
         units=units,
+        pairs=plan.pairs,
         estimate=estimate,
     )

@@ -15,6 +15,9 @@ whatever is not a weak order, so no file can break it.
 same pair or not, moves the table by at most 1 + 1 in the l1 norm, and in the l2 norm by at most 2 (the same pair,
 the other winner; on two pairs it is sqrt 2). Hence ``l1 <= 2`` and ``l2^2 <= 4``.
 
+**Comparisons, unit person.** With at most one judgement a pair and at most k pairs a person
+(:mod:`psephos.central.person_bound`, with the proof): ``l1 <= 2 min(k, D)`` and ``l2^2 <= 4 min(k, D)``.
+
 The tests enumerate all neighbours for m = 3 and 4. Margins, and not counts in halves, are what is released because
 they are integers for every kind of ballot: on a finer grid for some profiles a reader would see that a tie exists.
 """
@@ -40,13 +43,15 @@ class MarginSensitivity:
     l2_squared: Fraction
 
 
-def margin_sensitivity(m: int, unit: Literal["person", "comparison"]) -> MarginSensitivity:
+def margin_sensitivity(m: int, unit: Literal["person", "comparison"], *, pairs: int | None = None) -> MarginSensitivity:
     """The sensitivity of the margins of ``m`` items to one ``unit`` (see the module for the proof).
 
-    ``person`` means one ballot a person. With one item there are no pairs, and one stands in for their number.
+    ``person`` means one ballot a person, or comparisons on at most ``pairs`` pairs a person. With one item there are no
+    pairs of items, and one stands in for their number.
 
     >>> margin_sensitivity(10, "person")
     MarginSensitivity(l1=Fraction(90, 1), l2_squared=Fraction(180, 1))
     """
-    entries = max(m * (m - 1) // 2, 1) if unit == "person" else 1
+    all_pairs = max(m * (m - 1) // 2, 1)
+    entries = 1 if unit == "comparison" else all_pairs if pairs is None else min(pairs, all_pairs)
     return MarginSensitivity(l1=entries * _ENTRY, l2_squared=entries * _ENTRY**2)

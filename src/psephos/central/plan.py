@@ -38,6 +38,7 @@ class Plan:
     epsilon: Fraction
     delta: Fraction
     unit: Literal["person", "comparison"]
+    pairs: int | None
     sensitivity: MarginSensitivity
     law: NoiseLaw
 
@@ -49,6 +50,7 @@ def plan_consensus(
     delta: Exact = 0,
     mechanism: Mechanism = "auto",
     unit: Literal["person", "comparison"] = "person",
+    pairs: int | None = None,
 ) -> Plan:
     """Choose and calibrate the mechanism of :func:`psephos.private_consensus` from public facts.
 
@@ -62,7 +64,9 @@ def plan_consensus(
         ``laplace``, ``gaussian`` (needs delta > 0), or ``auto``: ``laplace`` if delta is 0, else the one with less
         noise.
     unit
-        What is protected: a ``person`` with one ballot, or one ``comparison``.
+        What is protected: a ``person`` with one ballot or several comparisons, or one ``comparison``.
+    pairs
+        For comparisons by ``person``: how many pairs of each person are used at most, >= 1. ``None`` for ballots.
 
     >>> plan = plan_consensus(10, epsilon=1, delta="1e-6")
     >>> plan.mechanism, round(plan.law.sd, 1)
@@ -72,7 +76,11 @@ def plan_consensus(
     check_choice(mechanism, "mechanism", MECHANISMS)
     check_choice(unit, "unit", ("person", "comparison"))
     eps, dlt = parse_epsilon(epsilon), parse_delta(delta)
-    sensitivity = margin_sensitivity(m, unit)
+    if pairs is not None:
+        check_integer(pairs, "pairs", low=1)
+        if unit != "person":
+            raise ParameterError("pairs bounds a person, and the unit is one comparison")
+    sensitivity = margin_sensitivity(m, unit, pairs=pairs)
     if mechanism == "gaussian" and not dlt:
         raise ParameterError("mechanism gaussian needs delta > 0; with delta 0 (pure) use laplace")
     laws: dict[Literal["laplace", "gaussian"], NoiseLaw] = {}
@@ -94,6 +102,7 @@ def plan_consensus(
         epsilon=eps,
         delta=dlt if chosen == "gaussian" else Fraction(0),
         unit=unit,
+        pairs=pairs,
         sensitivity=sensitivity,
         law=laws[chosen],
     )

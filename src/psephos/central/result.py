@@ -48,6 +48,8 @@ class Consensus:
         The mechanism that released the table, and ``reason`` why it was chosen.
     units
         The number of people (or comparisons), a public fact.
+    pairs
+        For comparisons by person: on how many pairs one person counted at most; else ``None``.
     estimate
         The released margins with the law of their noise: measure once, then use it for anything.
     """
@@ -66,6 +68,7 @@ class Consensus:
     mechanism: Literal["laplace", "gaussian"]
     reason: str
     units: int
+    pairs: int | None
     estimate: PairwiseEstimate
 
     def ranking(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
@@ -109,6 +112,7 @@ def release_to_json(release: Release[Consensus]) -> str:
             "reason": value.reason,
             "noise_sd": value.estimate.noise.sd,
             units: value.units,
+            "pairs_per_person": value.pairs,
             "items": len(value.estimate.items),
             "assumptions": list(guarantee.assumptions),
         },
@@ -168,6 +172,7 @@ def release_from_json(text: str) -> Release[Consensus]:
         mechanism=given["mechanism"],
         reason=given["reason"],
         units=given["people" if given["unit"] == "person" else "comparisons"],
+        pairs=given["pairs_per_person"],
         estimate=PairwiseEstimate(items=tuple(released["items"]), margins=margins, noise=noise),
     )
     return Release(

@@ -39,7 +39,13 @@ def consensus(
             show_default=False,
         ),
     ] = None,
-    unit: Annotated[str, typer.Option("--unit", help="What is protected: person (ballots) or comparison.")] = "person",
+    unit: Annotated[
+        str, typer.Option("--unit", help="What is protected: a person with all their answers, or one comparison.")
+    ] = "person",
+    pairs: Annotated[
+        int | None,
+        typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts (items if absent)."),
+    ] = None,
     post_processing: Annotated[
         str, typer.Option("--post-processing", help="adaptive (shrinks cyclic noise) or raw.")
     ] = "adaptive",
@@ -93,6 +99,7 @@ def consensus(
                 mechanism=mechanism,  # type: ignore[arg-type]
                 unranked=unranked or "last",  # type: ignore[arg-type]
                 unit=unit,  # type: ignore[arg-type]
+                pairs=pairs,
                 post_processing=post_processing,  # type: ignore[arg-type]
                 time_limit=time_limit,
                 ledger=None if ledger is None else Ledger(ledger),
@@ -133,6 +140,8 @@ def _sentence(release: Release[Consensus]) -> str:
         f"; mechanism {value.mechanism}, noise of standard deviation {value.estimate.noise.sd:.4g} votes on each "
         f"margin of {units} (their number and the list of {items} are public)"
     )
+    if value.pairs is not None:
+        text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
     if value.status != "optimal":
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"

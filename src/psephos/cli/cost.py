@@ -19,7 +19,10 @@ def cost(
     people: Annotated[
         int | None, typer.Option("--people", help="Number of people; adds the noise as a share of them.")
     ] = None,
-    unit: Annotated[str, typer.Option("--unit", help="person (ballots) or comparison.")] = "person",
+    unit: Annotated[str, typer.Option("--unit", help="person or comparison.")] = "person",
+    pairs: Annotated[
+        int | None, typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts.")
+    ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
 ) -> None:
     """Say what a consensus would debit, and how noisy each margin would be. Reads no data."""
@@ -34,10 +37,10 @@ def cost(
     check_integer(items, "--items", low=1)
     number = None if people is None else check_integer(people, "people", low=1)
     names = ("laplace", "gaussian") if parse_delta(delta) else ("laplace",)
-    chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit)  # type: ignore[arg-type]
+    chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit, pairs=pairs)  # type: ignore[arg-type]
     rows = []
     for name in names:
-        plan = plan_consensus(items, epsilon=epsilon, delta=delta, mechanism=name, unit=unit)  # type: ignore[arg-type]
+        plan = plan_consensus(items, epsilon=epsilon, delta=delta, mechanism=name, unit=unit, pairs=pairs)  # type: ignore[arg-type]
         rows.append(
             {
                 "mechanism": name,
