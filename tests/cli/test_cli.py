@@ -557,3 +557,17 @@ def test_a_refused_consensus_fixes_no_budget(psephos, put):
     psephos(*base, "--epsilon", "2", code=3)
     psephos("consensus", "x.soi", "--ledger", "l.db", "--dataset", "d", "--budget", "3", "--epsilon", "1")
     assert "epsilon 2 of 3" in psephos("ledger", "show", "l.db").stdout
+
+
+def test_comparisons_are_protected_by_person_where_there_are_persons(psephos, put):
+    rows = "".join(f"p{k},a,b,left\n" for k in range(4000)) + "p0,a,b,right\n" * 5000
+    put("x.csv", f"person,left,right,winner\n{rows}")
+    args = ["consensus", "x.csv", "--epsilon", "1", "--items-public-as-seen", "--format", "json"]
+    document = json.loads(psephos(*args).stdout)
+    assert order(document) == ["a", "b"]  # the 5,001 judgements of one person count once
+    assert document["guarantee"]["unit"] == "person"
+    assert (document["guarantee"]["people"], document["guarantee"]["pairs_per_person"]) == (4000, 2)
+    assert order(json.loads(psephos(*args, "--unit", "comparison").stdout)) == ["b", "a"]
+    table = psephos(*args[:-2], "--pairs", "1").stdout
+    assert "each person counts on 1 pair at most" in table
+    assert "pairs is for comparisons" in psephos(*args, "--unit", "comparison", "--pairs", "1", code=2).stderr
