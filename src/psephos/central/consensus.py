@@ -16,12 +16,14 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_real
+from psephos.central.borda import borda_margins
 from psephos.central.gaussian import gaussian_margins
 from psephos.central.laplace import laplace_margins
 from psephos.central.person_bound import bound_persons
 from psephos.central.plan import Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
 from psephos.central.result import Consensus, release_from_json, release_to_json
+from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
 from psephos.kemeny import kemeny_cost, solve
 from psephos.pairwise.estimate import PairwiseEstimate
@@ -35,7 +37,7 @@ from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["private_consensus"]
+__all__ = ["noisy_margins", "private_consensus"]
 
 _WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
 
@@ -72,6 +74,7 @@ def private_consensus(
         0 <= delta < 1; 0 means pure.
     mechanism
         ``laplace`` (pure), ``gaussian`` (delta > 0) or ``auto``, which reads public facts only and gives its reason.
+        For ballots also ``shaped`` (delta > 0; less noise on scores than on cycles) and ``borda`` (scores alone).
     unranked
         For ballots: ``last`` puts unranked items below all ranked ones; ``missing`` compares them with nothing.
     unit
@@ -146,7 +149,7 @@ def private_consensus(
         )
 
     def release_now() -> Release[Consensus]:
-        table, event = _noisy_margins(data, plan, unranked, bits)
+        table, event = noisy_margins(data, plan, unranked, bits)
         people = units if isinstance(data, Profile) else 0  # what a pair's answers sum to, where that is public
         value = _consensus(data.items, table, plan, units, people, post_processing, limit)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
@@ -238,16 +241,19 @@ def _request(
     return json.dumps(facts, ensure_ascii=False)
 
 
-def _noisy_margins(
+def noisy_margins(
     data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource
 ) -> tuple[NDArray[Any], Event]:
     """The one step that reads the data."""
     if isinstance(data, Comparisons) and plan.pairs is not None:
         data = bound_persons(data, pairs=plan.pairs, bits=bits)
     margins = pairwise_margins(data, unranked=unranked)
-    if plan.mechanism == "gaussian":
-        return gaussian_margins(margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
-    return laplace_margins(margins, plan.law, sensitivity=plan.sensitivity, bits=bits)
+    if isinstance(plan.scales, ShapedScales):
+        return shaped_margins(margins, plan.scales, bits=bits)
+    if plan.mechanism == "borda":
+        return borda_margins(margins, plan.scales, bits=bits)
+    release = gaussian_margins if plan.mechanism == "gaussian" else laplace_margins
+    return release(margins, plan.scales, sensitivity=plan.sensitivity, bits=bits)
 
 
 def _consensus(

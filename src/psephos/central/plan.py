@@ -7,16 +7,19 @@ from fractions import Fraction
 from typing import Literal
 
 from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
+from psephos.central.borda import borda_law, borda_noise
 from psephos.central.gaussian import gaussian_law
 from psephos.central.laplace import laplace_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
+from psephos.central.shaped import ShapedScales, shaped_noise, shaped_scales
 from psephos.errors import ParameterError
-from psephos.pairwise.estimate import NoiseLaw
+from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 
 __all__ = ["MECHANISMS", "Mechanism", "Plan", "plan_consensus"]
 
-Mechanism = Literal["auto", "laplace", "gaussian"]
-MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian")
+Mechanism = Literal["auto", "laplace", "gaussian", "shaped", "borda"]
+Chosen = Literal["laplace", "gaussian", "shaped", "borda"]
+MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian", "shaped", "borda")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +33,21 @@ class Plan:
     epsilon, delta
         What the ledger would debit: pure mechanisms debit delta 0 even if more was offered.
     law
-        The law of the noise on each margin; ``law.sd`` is its standard deviation in votes.
+        The law of the noise on the margins; ``law.sd`` is its standard deviation in votes.
+    scales
+        What the mechanism draws from: the law of each entry (``laplace``, ``gaussian``), of each row sum (``borda``),
+        or both (``shaped``).
     """
 
-    mechanism: Literal["laplace", "gaussian"]
+    mechanism: Chosen
     reason: str
     epsilon: Fraction
     delta: Fraction
     unit: Literal["person", "comparison"]
     pairs: int | None
     sensitivity: MarginSensitivity
-    law: NoiseLaw
+    law: NoiseLaw | PartedNoise
+    scales: NoiseLaw | ShapedScales
 
 
 def plan_consensus(
@@ -62,7 +69,8 @@ def plan_consensus(
         The guarantee: nats, and 0 <= delta < 1; delta 0 means pure.
     mechanism
         ``laplace``, ``gaussian`` (needs delta > 0), or ``auto``: ``laplace`` if delta is 0, else the one with less
-        noise.
+        noise. For ballots also ``shaped`` (less noise on scores than on cycles; needs delta > 0) and ``borda`` (scores
+        alone).
     unit
         What is protected: a ``person`` with one ballot or several comparisons, or one ``comparison``.
     pairs
@@ -83,26 +91,49 @@ def plan_consensus(
     sensitivity = margin_sensitivity(m, unit, pairs=pairs)
     if mechanism == "gaussian" and not dlt:
         raise ParameterError("mechanism gaussian needs delta > 0; with delta 0 (pure) use laplace")
-    laws: dict[Literal["laplace", "gaussian"], NoiseLaw] = {}
-    if mechanism in ("laplace", "auto"):
-        laws["laplace"] = laplace_law(sensitivity, epsilon=eps)
-    if mechanism == "gaussian" or (mechanism == "auto" and dlt):
-        laws["gaussian"] = gaussian_law(sensitivity, epsilon=eps, delta=dlt)
-    chosen = min(laws, key=lambda name: laws[name].sd)
-    if mechanism != "auto":
-        reason = "asked for"
-    elif len(laws) == 1:
-        reason = "delta is 0, so the guarantee must be pure"
+    if mechanism == "shaped" and not dlt:
+        raise ParameterError("mechanism shaped needs delta > 0; with delta 0 (pure) use laplace or borda")
+    if mechanism in ("shaped", "borda") and (unit != "person" or pairs is not None):
+        raise ParameterError(
+            f"mechanism {mechanism} is for ballots: the answers of one person to comparisons can be cyclic, which its "
+            "sensitivity bound does not allow"
+        )
+    chosen: Chosen
+    law: NoiseLaw | PartedNoise
+    scales: NoiseLaw | ShapedScales
+    pure = not dlt
+    reason = "asked for"
+    if mechanism == "shaped":
+        chosen = "shaped"
+        scales = shaped_scales(m, epsilon=eps, delta=dlt)
+        law = shaped_noise(m, scales)
+    elif mechanism == "borda":
+        chosen = "borda"
+        scales = borda_law(m, epsilon=eps, delta=dlt)
+        law = borda_noise(m, scales)
+        pure = scales.family == "discrete-laplace"
     else:
-        sds = " against ".join(f"{law.sd:.4g} ({name})" for name, law in laws.items())
-        reason = f"{chosen} has less noise here: standard deviation {sds}"
+        laws: dict[Chosen, NoiseLaw] = {}
+        if mechanism in ("laplace", "auto"):
+            laws["laplace"] = laplace_law(sensitivity, epsilon=eps)
+        if mechanism == "gaussian" or (mechanism == "auto" and dlt):
+            laws["gaussian"] = gaussian_law(sensitivity, epsilon=eps, delta=dlt)
+        chosen = min(laws, key=lambda name: laws[name].sd)
+        law = scales = laws[chosen]
+        pure = chosen == "laplace"
+        if mechanism == "auto" and len(laws) == 1:
+            reason = "delta is 0, so the guarantee must be pure"
+        elif mechanism == "auto":
+            sds = " against ".join(f"{each.sd:.4g} ({name})" for name, each in laws.items())
+            reason = f"{chosen} has less noise here: standard deviation {sds}"
     return Plan(
         mechanism=chosen,
         reason=reason,
         epsilon=eps,
-        delta=dlt if chosen == "gaussian" else Fraction(0),
+        delta=Fraction(0) if pure else dlt,
         unit=unit,
         pairs=pairs,
         sensitivity=sensitivity,
-        law=laws[chosen],
+        law=law,
+        scales=scales,
     )

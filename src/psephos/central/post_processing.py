@@ -40,21 +40,20 @@ def shrinkage(estimate: PairwiseEstimate) -> Fraction:
     >>> round(float(shrinkage(estimate)), 4)  # (1 - 1 * (16 + 1/12) / 243)^4
     0.7604
     """
-    margins, law = estimate.margins, estimate.noise
-    if law.family == "none":
+    margins = estimate.margins.tolist()  # Python numbers: numpy's do not widen
+    if not estimate.noise.sd:
         return Fraction(1)
-    m = margins.shape[0]
+    m = len(margins)
     dof = m * (m - 1) // 2 - (m - 1)
-    rows = [sum(int(x) for x in row) for row in margins]
-    # m R is a table of integers; its squares are summed exactly and divided at the end.
-    total = 0
+    rows = [sum(row, Fraction(0)) for row in margins]
+    # ||R||^2 in rationals, because tables and noise can be far outside the range of doubles
+    total = Fraction(0)
     for u in range(m):
         for v in range(u + 1, m):
-            total += (m * int(margins[u, v]) - (rows[u] - rows[v])) ** 2
+            total += (margins[u][v] - (rows[u] - rows[v]) / m) ** 2
     if not total or not dof:
         return Fraction(0)
-    # In rationals, because tables and noise can be far outside the range of doubles.
-    explained = dof * Fraction(law.relative_variance) * law.scale**2 * m * m / total
+    explained = dof * estimate.noise.cyclic_variance / total
     if explained >= 1:
         return Fraction(0)
     return Fraction(round(float(1 - explained) ** 4 * 2**_RHO_BITS), 2**_RHO_BITS)
@@ -65,17 +64,17 @@ def post_process(estimate: PairwiseEstimate, *, method: PostProcessing) -> tuple
 
     ``adaptive`` gives fractions (dtype object), multiples of 2**-10 votes.
     """
-    margins = estimate.margins
-    m = margins.shape[0]
+    m = len(estimate.items)
     if method == "raw" or m < 3:
-        return margins, Fraction(1)
+        return estimate.margins, Fraction(1)
+    margins = estimate.margins.tolist()
     rho = shrinkage(estimate)
-    rows = [sum(int(x) for x in row) for row in margins]
-    table = np.full(margins.shape, Fraction(0), dtype=object)
+    rows = [sum(row, Fraction(0)) for row in margins]
+    table = np.full((m, m), Fraction(0), dtype=object)
     for u in range(m):
         for v in range(u + 1, m):
             # S = rho W~ + (1 - rho) (r_u - r_v) / m, on the grid of 2**-10 votes
-            exact = rho * int(margins[u, v]) + (1 - rho) * Fraction(rows[u] - rows[v], m)
+            exact = rho * margins[u][v] + (1 - rho) * (rows[u] - rows[v]) / m
             table[u, v] = Fraction(round(exact * 2**_GRID_BITS), 2**_GRID_BITS)
             table[v, u] = -table[u, v]
     return table, rho

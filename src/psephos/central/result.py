@@ -10,9 +10,10 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.central.plan import Chosen
 from psephos.central.post_processing import PostProcessing
 from psephos.errors import ParameterError
-from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate
+from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.privacy.events import event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.release import Release
@@ -65,7 +66,7 @@ class Consensus:
     method: str
     post_processing: PostProcessing
     rho: float
-    mechanism: Literal["laplace", "gaussian"]
+    mechanism: Chosen
     reason: str
     units: int
     pairs: int | None
@@ -119,7 +120,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         "released": {
             "items": list(value.estimate.items),
             "margins": [f"row {u}" for u in range(len(value.estimate.items))],
-            "noise": {"family": value.estimate.noise.family, "scale": str(value.estimate.noise.scale)},
+            "noise": _noise_to_json(value.estimate.noise),
         },
         "event": event_to_json(release.event),
         "secure": release.secure,
@@ -130,7 +131,7 @@ def release_to_json(release: Release[Consensus]) -> str:
     for u, row in enumerate(value.estimate.margins.tolist()):
         old = f'"row {u}"'
         where = text.index(old, start)
-        text = text[:where] + json.dumps([str(x) for x in row]) + text[where + len(old) :]
+        text = text[:where] + json.dumps([decimal_text(Fraction(x)) for x in row]) + text[where + len(old) :]
     return text
 
 
@@ -147,13 +148,13 @@ def release_from_json(text: str) -> Release[Consensus]:
         raise ParameterError(f"the schema must be {SCHEMA}, got {document.get('schema')!r}")
     given, released, budget = document["guarantee"], document["released"], document["budget"]
     m = len(released["items"])
-    entries = [int(x) for row in released["margins"] for x in row]
+    entries = [Fraction(x) for row in released["margins"] for x in row]
     margins: NDArray[Any] = np.empty(m * m, dtype=object)
-    margins[:] = entries
+    whole = all(x.denominator == 1 for x in entries)
+    margins[:] = [int(x) for x in entries] if whole else entries
     margins = margins.reshape(m, m)
-    if max((abs(x) for x in entries), default=0) < 2**62:
+    if whole and max((abs(x) for x in entries), default=0) < 2**62:
         margins = margins.astype(np.int64)
-    noise = NoiseLaw(family=released["noise"]["family"], scale=Fraction(released["noise"]["scale"]))
 
     number = Fraction  # our own text, and of any length
 
@@ -173,7 +174,9 @@ def release_from_json(text: str) -> Release[Consensus]:
         reason=given["reason"],
         units=given["people" if given["unit"] == "person" else "comparisons"],
         pairs=given["pairs_per_person"],
-        estimate=PairwiseEstimate(items=tuple(released["items"]), margins=margins, noise=noise),
+        estimate=PairwiseEstimate(
+            items=tuple(released["items"]), margins=margins, noise=_noise_from_json(released["noise"], m)
+        ),
     )
     return Release(
         value=value,
@@ -187,3 +190,17 @@ def release_from_json(text: str) -> Release[Consensus]:
         secure=document["secure"],
         remaining=None if budget is None else (number(budget["remaining_epsilon"]), number(budget["remaining_delta"])),
     )
+
+
+def _noise_to_json(noise: NoiseLaw | PartedNoise) -> dict[str, str | None]:
+    if isinstance(noise, NoiseLaw):
+        return {"family": noise.family, "scale": str(noise.scale)}
+    cyclic = None if noise.cyclic is None else str(noise.cyclic)
+    return {"family": "parted", "gradient": str(noise.gradient), "cyclic": cyclic}
+
+
+def _noise_from_json(data: dict[str, Any], m: int) -> NoiseLaw | PartedNoise:
+    if data["family"] != "parted":
+        return NoiseLaw(family=data["family"], scale=Fraction(data["scale"]))
+    cyclic = None if data["cyclic"] is None else Fraction(data["cyclic"])
+    return PartedNoise(m=m, gradient=Fraction(data["gradient"]), cyclic=cyclic)

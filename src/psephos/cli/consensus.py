@@ -30,7 +30,9 @@ def consensus(
     file: FileArgument,
     epsilon: EpsilonOption,
     delta: DeltaOption = "0",
-    mechanism: Annotated[str, typer.Option("--mechanism", help="auto, laplace (pure) or gaussian.")] = "auto",
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help="auto, laplace (pure), gaussian; for ballots shaped, borda.")
+    ] = "auto",
     unranked: Annotated[
         str | None,
         typer.Option(

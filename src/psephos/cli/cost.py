@@ -36,7 +36,9 @@ def cost(
     check_choice(unit, "unit", ("person", "comparison"))
     check_integer(items, "--items", low=1)
     number = None if people is None else check_integer(people, "people", low=1)
-    names = ("laplace", "gaussian") if parse_delta(delta) else ("laplace",)
+    names = ["laplace"] + (["gaussian"] if parse_delta(delta) else [])
+    if unit == "person" and pairs is None:  # ballots
+        names += (["shaped"] if parse_delta(delta) and items > 2 else []) + ["borda"]
     chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit, pairs=pairs)  # type: ignore[arg-type]
     rows = []
     for name in names:
@@ -73,6 +75,7 @@ def cost(
         lines.append(
             f"{'*' if row['auto'] else ' '} {row['mechanism']}: debits epsilon {row['epsilon']}, delta {row['delta']}; "
             f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}"
+            + (" (scores alone: cycles are not released)" if row["mechanism"] == "borda" else "")
         )
     lines.append(f"* is what auto takes: {chosen.reason}. Protects each {unit}, replace-one adjacency.")
     write_result("\n".join(lines), None)

@@ -26,7 +26,7 @@ from psephos.pairwise.margins import pair_counts, pairwise_margins
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["NoiseLaw", "PairwiseEstimate"]
+__all__ = ["NoiseLaw", "PairwiseEstimate", "PartedNoise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,16 @@ class NoiseLaw:
         return float(((2 * k - 1) * tails).sum()) / sd**2
 
     @property
+    def exact_variance(self) -> Fraction:
+        """Variance of one entry, in votes squared, as a rational to double precision: at any scale."""
+        return Fraction(self.relative_variance) * self.scale**2
+
+    @property
+    def cyclic_variance(self) -> Fraction:
+        """Variance on each dimension of the cyclic part of a table: here the same everywhere."""
+        return self.exact_variance
+
+    @property
     def variance(self) -> float:
         """Variance of one entry, in votes squared (``inf`` where a double cannot hold it).
 
@@ -93,6 +103,52 @@ class NoiseLaw:
         return np.rint(rng.normal(0.0, scale, size))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartedNoise:
+    """The law of noise that differs between the two parts of a table of margins.
+
+    The gradient part ``(r_u - r_v) / m`` (r the row sums) has m - 1 dimensions, the cyclic rest (m - 1)(m - 2)/2.
+    ``gradient`` and ``cyclic`` are the variances on each dimension, in votes squared; ``cyclic`` is ``None`` where that
+    part was not released and is 0 in the table. Normal up to rounding, or sums of many draws.
+    """
+
+    m: int
+    gradient: Fraction
+    cyclic: Fraction | None
+
+    @property
+    def cyclic_variance(self) -> Fraction:
+        """Variance on each dimension of the cyclic part; 0 where it was not released."""
+        return Fraction(0) if self.cyclic is None else self.cyclic
+
+    @property
+    def variance(self) -> float:
+        """Variance of one entry, in votes squared: the gradient part has 2/m of each entry's dimensions.
+
+        >>> PartedNoise(m=4, gradient=Fraction(10), cyclic=Fraction(30)).variance
+        20.0
+        """
+        share = Fraction(2, max(self.m, 2))
+        exact = share * self.gradient + (1 - share) * self.cyclic_variance
+        return float(exact) if exact < Fraction(10) ** 300 else math.inf
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of one entry, in votes."""
+        return math.sqrt(self.variance)
+
+    def simulate(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """One antisymmetric table of such noise, for what-if computations; never a release."""
+        m = self.m
+        scores = rng.normal(0.0, math.sqrt(float(self.gradient) * m), m) / m
+        table = scores[:, None] - scores[None, :]
+        rest = np.triu(rng.normal(0.0, math.sqrt(float(self.cyclic_variance)), (m, m)), 1)
+        rest = rest - rest.T
+        means = rest.mean(axis=1)
+        cyclic: NDArray[np.float64] = table + rest - (means[:, None] - means[None, :])
+        return cyclic
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairwiseEstimate:
     """Estimated margins between items, with the known law of the noise in them.
@@ -102,17 +158,17 @@ class PairwiseEstimate:
     items
         The m item names.
     margins
-        Shape ``(m, m)``, antisymmetric: int64 or Python integers, in votes.
+        Shape ``(m, m)``, antisymmetric: int64, Python integers or fractions, in votes.
     answers
         Shape ``(m, m)``, symmetric: how many answered each pair, where that is known; else ``None``.
     noise
-        The law of the independent noise in each entry u < v.
+        The law of the noise: independent in each entry u < v, or in parts.
     """
 
     items: tuple[str, ...]
     margins: NDArray[Any]
     answers: NDArray[Any] | None = None
-    noise: NoiseLaw = NoiseLaw()
+    noise: NoiseLaw | PartedNoise = NoiseLaw()
 
     def __post_init__(self) -> None:
         shape = (len(self.items), len(self.items))
@@ -155,10 +211,11 @@ class PairwiseEstimate:
         if self.answers is None:
             raise ParameterError("shares need the number of answers of each pair, and it was not released")
         m = len(self.items)
+        margins, answers = self.margins.tolist(), self.answers.tolist()  # Python numbers: numpy's do not widen
         shares = np.full((m, m), 0.5)
         for u in range(m):
             for v in range(m):
                 if u != v:
-                    n = Fraction(self.answers[u, v])
-                    shares[u, v] = float((1 + Fraction(self.margins[u, v]) / n) / 2) if n > 0 else math.nan
+                    n = Fraction(answers[u][v])
+                    shares[u, v] = float((1 + margins[u][v] / n) / 2) if n > 0 else math.nan
         return shares

@@ -2,7 +2,7 @@
 
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
-from psephos.privacy.events import DiscreteLaplaceEvent, Event, RoundedGaussianEvent, epsilon_of
+from psephos.privacy.events import ComposedGaussianEvent, DiscreteLaplaceEvent, Event, RoundedGaussianEvent, epsilon_of
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.ledger import Debit, Ledger
 from psephos.privacy.release import Release
@@ -10,6 +10,7 @@ from psephos.privacy.sensitivity import bounded_sum_sensitivity
 
 __all__ = [
     "BitSource",
+    "ComposedGaussianEvent",
     "Debit",
     "DiscreteLaplaceEvent",
     "Event",

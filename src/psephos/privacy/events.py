@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from psephos._check import Exact, exact
 from psephos.errors import ParameterError
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.gaussian import epsilon_upper
 
-__all__ = ["DiscreteLaplaceEvent", "Event", "RoundedGaussianEvent", "epsilon_of", "event_from_json", "event_to_json"]
+__all__ = [
+    "ComposedGaussianEvent",
+    "DiscreteLaplaceEvent",
+    "Event",
+    "RoundedGaussianEvent",
+    "epsilon_of",
+    "event_from_json",
+    "event_to_json",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +45,20 @@ class DiscreteLaplaceEvent:
     sensitivity: Fraction
 
 
-Event = RoundedGaussianEvent | DiscreteLaplaceEvent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedGaussianEvent:
+    """Several Gaussian releases of the same data, independent of each other."""
+
+    parts: tuple[RoundedGaussianEvent, ...]
+
+
+Event = RoundedGaussianEvent | DiscreteLaplaceEvent | ComposedGaussianEvent
 
 _TAGS: dict[str, type[RoundedGaussianEvent] | type[DiscreteLaplaceEvent]] = {
     "rounded-gaussian": RoundedGaussianEvent,
     "discrete-laplace": DiscreteLaplaceEvent,
 }
+_COMPOSED = "composed-gaussian"
 
 
 def epsilon_of(event: Event, delta: Exact) -> Fraction:
@@ -51,22 +68,30 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
     Fraction(1, 10)
     """
     if isinstance(event, RoundedGaussianEvent):
-        return epsilon_upper(sqrt_upper(event.sensitivity_squared / event.sigma**2, significant=80), delta)
+        event = ComposedGaussianEvent(parts=(event,))
+    if isinstance(event, ComposedGaussianEvent):
+        mu_squared = sum((part.sensitivity_squared / part.sigma**2 for part in event.parts), Fraction(0))
+        return epsilon_upper(sqrt_upper(mu_squared, significant=80), delta)
     if isinstance(event, DiscreteLaplaceEvent):
         return event.sensitivity / event.scale
     raise ParameterError(f"no bound is known for the event {type(event).__name__}")
 
 
-def event_to_json(event: Event) -> dict[str, str]:
-    """The event as a flat dictionary of text, with exact rationals."""
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as a dictionary of text, with exact rationals."""
+    if isinstance(event, ComposedGaussianEvent):
+        return {"event": _COMPOSED, "parts": [event_to_json(part) for part in event.parts]}
     tag = next((name for name, kind in _TAGS.items() if type(event) is kind), None)
     if tag is None:
         raise ParameterError(f"no tag is known for the event {type(event).__name__}")
     return {"event": tag, **{name: str(getattr(event, name)) for name in type(event).__dataclass_fields__}}
 
 
-def event_from_json(data: dict[str, str]) -> Event:
+def event_from_json(data: dict[str, Any]) -> Event:
     """The inverse of :func:`event_to_json`; an unknown tag is refused."""
+    if data.get("event") == _COMPOSED:
+        parts = [event_from_json(part) for part in data.get("parts", ())]
+        return ComposedGaussianEvent(parts=tuple(part for part in parts if isinstance(part, RoundedGaussianEvent)))
     kind = _TAGS.get(data.get("event", ""))
     if kind is None:
         raise ParameterError(f"unknown event tag {data.get('event')!r}; known are {', '.join(_TAGS)}")

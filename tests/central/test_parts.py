@@ -1,0 +1,291 @@
+"""``borda`` and ``shaped``: noise on scores and on cycles apart. Sensitivity, noise, accounting, refusals, audits."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from psephos import Ballot, Comparisons, PairwiseEstimate, Profile, pairwise_margins, private_consensus
+from psephos.central import borda as borda_module
+from psephos.central import plan_consensus, release_from_json, release_to_json
+from psephos.central import shaped as shaped_module
+from psephos.central.borda import borda_law, borda_margins, borda_noise, row_sum_sensitivity, row_sums
+from psephos.central.shaped import ShapedScales, shaped_margins, shaped_noise, shaped_scales
+from psephos.errors import ParameterError
+from psephos.pairwise import NoiseLaw, PartedNoise
+from psephos.privacy import InsecureBits, epsilon_of
+from psephos.privacy.audit import epsilon_lower_bound, mu_lower_bound
+from psephos.privacy.gaussian import epsilon_upper, mu_lower
+
+DELTA = Fraction(1, 10**6)
+PROFILE = Profile.from_rankings(
+    {("a", "b", "c", "d"): 40, ("b", "c", "a"): 25, ("c", ("a", "b")): 10, ("d",): 5}, items=["a", "b", "c", "d"]
+)
+
+
+def weak_orders(items):
+    if not items:
+        yield ()
+    for size in range(1, len(items) + 1):
+        for top in itertools.combinations(items, size):
+            for tail in weak_orders(tuple(i for i in items if i not in top)):
+                yield (top, *tail)
+
+
+def all_tables(m, unranked):
+    """The margins of every single ballot, tied, truncated and empty ones included."""
+    subsets = itertools.chain.from_iterable(itertools.combinations(range(m), k) for k in range(m + 1))
+    ballots = [Ballot(groups) for subset in subsets for groups in weak_orders(subset)]
+    names = list("abcde"[:m])
+    return np.array([pairwise_margins(Profile.from_ballots(names, [b]), unranked=unranked) for b in ballots])
+
+
+@pytest.mark.parametrize("m", [3, 4])
+@pytest.mark.parametrize("unranked", ["last", "missing"])
+def test_row_sum_sensitivity_by_brute_force(m, unranked):
+    sums = all_tables(m, unranked).sum(axis=2)
+    difference = np.abs(sums[:, None, :] - sums[None, :, :])
+    bound = row_sum_sensitivity(m)
+    assert difference.sum(-1).max() == bound.l1 == 2 * (m * m // 2)
+    assert (difference**2).sum(-1).max() == bound.l2_squared == Fraction(4 * m * (m * m - 1), 3)
+
+
+@pytest.mark.parametrize("m", [3, 4])
+@pytest.mark.parametrize("unranked", ["last", "missing"])
+@pytest.mark.parametrize("ratio", [1.0001, 2, 10, 100])
+def test_shaped_sensitivity_by_brute_force(m, unranked, ratio):
+    """|dG|^2 / a + |dC|^2 / b over all pairs of ballots is at most Gam / a + Cyc / b, and reaches it."""
+    tables = all_tables(m, unranked).astype(float)
+    upper = np.triu_indices(m, 1)
+    means = tables.mean(axis=2)
+    gradient = (means[:, :, None] - means[:, None, :])[:, upper[0], upper[1]]
+    cyclic = tables[:, upper[0], upper[1]] - gradient
+    a, b = 1.0, ratio
+    parts = [((part[:, None] - part[None, :]) ** 2).sum(-1) for part in (gradient, cyclic)]
+    largest = (parts[0] / a + parts[1] / b).max()
+    assert largest == pytest.approx(4 * (m * m - 1) / 3 / a + 4 * (m - 1) * (m - 2) / 6 / b, rel=1e-12)
+
+
+def test_intransitive_answers_break_the_score_bound():
+    """Why comparisons are refused: cyclic answers reversed move the cyclic part more than any ballot can."""
+    cycle = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
+    assert (row_sums(cycle) == 0).all()
+    assert 4 * (np.triu(cycle, 1) ** 2).sum() == 12 > 4 * 2 * 1 / 6
+
+
+@pytest.mark.parametrize("mechanism", ["borda", "shaped"])
+def test_comparisons_are_refused(mechanism):
+    duels = Comparisons.from_columns(["a", "b", "c"], [0], [1], [1], person=[0])
+    for unit in ("person", "comparison"):
+        with pytest.raises(ParameterError, match="can be cyclic"):
+            private_consensus(duels, epsilon=1, delta=DELTA, mechanism=mechanism, unit=unit)
+
+
+def test_refusals_of_shaped():
+    with pytest.raises(ParameterError, match="delta > 0"):
+        plan_consensus(4, epsilon=1, mechanism="shaped")
+    with pytest.raises(ParameterError, match="3 items"):
+        plan_consensus(2, epsilon=1, delta=DELTA, mechanism="shaped")
+    for share in (Fraction(1, 2), Fraction(1)):
+        with pytest.raises(ParameterError, match="share"):
+            shaped_scales(10, epsilon=Fraction(1), delta=DELTA, share=share)
+
+
+@pytest.mark.parametrize("m", [3, 4, 10, 59])
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
+def test_shaped_accounts_for_its_target(m, epsilon):
+    """What ran is within 0.1 % of the target and never above, and the noise has the variances asked for."""
+    plan = plan_consensus(m, epsilon=epsilon, delta=DELTA, mechanism="shaped")
+    assert isinstance(plan.scales, ShapedScales)
+    event = shaped_margins(np.zeros((m, m), dtype=np.int64), plan.scales, bits=InsecureBits(seed=1))[1]
+    again = epsilon_of(event, DELTA)
+    assert Fraction(epsilon) * Fraction(999, 1000) <= again <= Fraction(epsilon)
+    mu2 = float(mu_lower(epsilon, DELTA)) ** 2
+    if plan.scales.margin > 10:
+        assert float(plan.law.gradient) == pytest.approx(4 * (m * m - 1) / 3 / (0.9 * mu2), rel=0.01)
+        assert float(plan.law.cyclic) == pytest.approx(4 * (m - 1) * (m - 2) / 6 / (0.1 * mu2), rel=0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.5", 0), ("0.5", DELTA), ("3", DELTA)])
+def test_borda_accounts_for_its_target(epsilon, delta):
+    plan = plan_consensus(6, epsilon=epsilon, delta=delta, mechanism="borda")
+    event = borda_margins(np.zeros((6, 6), dtype=np.int64), plan.scales, bits=InsecureBits(seed=1))[1]
+    again = epsilon_of(event, plan.delta)
+    assert Fraction(epsilon) * Fraction(999, 1000) <= again <= Fraction(epsilon)
+    assert (plan.delta == 0) is (plan.scales.family == "discrete-laplace")
+
+
+@pytest.mark.parametrize("mechanism", ["borda", "shaped"])
+def test_without_noise_the_table_is_what_it_should_be(mechanism, monkeypatch):
+    zeros = lambda _scale, n, _bits: np.zeros(n, dtype=np.int64)  # noqa: E731
+    for module in (borda_module, shaped_module):
+        monkeypatch.setattr(module, "rounded_gaussian_array", zeros)
+    monkeypatch.setattr(borda_module, "discrete_laplace_array", zeros)
+    exact = pairwise_margins(PROFILE)
+    value = private_consensus(PROFILE, epsilon=1, delta=DELTA, mechanism=mechanism, bits=InsecureBits(seed=1)).value
+    if mechanism == "shaped":
+        assert value.estimate.margins.tolist() == exact.tolist()
+    else:
+        scores = exact.sum(axis=1)
+        assert value.estimate.margins.tolist() == [[Fraction(int(u - v), 4) for v in scores] for u in scores]
+
+
+def test_golden_borda():
+    """The noisy scores recomputed from the words by the textbook quantile: 2 floor(m^2/2) / epsilon = 16."""
+    value = private_consensus(PROFILE, epsilon=1, mechanism="borda", bits=InsecureBits(seed=7)).value
+    words = InsecureBits(seed=7).words(4).tolist()
+    sizes = [math.floor(16 * (math.log(2 / (1 + math.exp(-1 / 16))) - math.log((w >> 1) / 2**63))) for w in words]
+    noise = [-x if w & 1 else x for w, x in zip(words, sizes, strict=True)]
+    scores = [int(r) + z for r, z in zip(pairwise_margins(PROFILE).sum(axis=1), noise, strict=True)]
+    assert value.estimate.margins.tolist() == [[Fraction(u - v, 4) for v in scores] for u in scores]
+
+
+def parts(tables):
+    """Mean squared size of the gradient and of the cyclic part, per dimension."""
+    m = tables.shape[1]
+    upper = np.triu_indices(m, 1)
+    means = tables.mean(axis=2)
+    gradient = (means[:, :, None] - means[:, None, :])[:, upper[0], upper[1]]
+    cyclic = tables[:, upper[0], upper[1]] - gradient
+    return (gradient**2).sum(1).mean() / (m - 1), (cyclic**2).sum(1).mean() / ((m - 1) * (m - 2) / 2)
+
+
+@pytest.mark.parametrize("mechanism", ["borda", "shaped"])
+def test_noise_has_the_stated_variances(mechanism):
+    """6,000 tables of five items: each part within 4.9 standard errors of its law, and 10 % off would be seen."""
+    m, n = 5, 6000
+    plan = plan_consensus(m, epsilon=1, delta=DELTA, mechanism=mechanism)
+    zero = np.zeros((m, m), dtype=np.int64)
+    bits = InsecureBits(seed=3)
+    release = borda_margins if mechanism == "borda" else shaped_margins
+    tables = np.array([release(zero, plan.scales, bits=bits)[0] for _ in range(n)]).astype(float)
+    gradient, cyclic = parts(tables)
+    law = plan.law
+    assert isinstance(law, PartedNoise)
+    assert abs(gradient / float(law.gradient) - 1) < 4.9 * math.sqrt(2 / (n * (m - 1))) < 0.05
+    if mechanism == "borda":
+        assert cyclic < 1e-20
+    else:
+        assert abs(cyclic / float(law.cyclic) - 1) < 4.9 * math.sqrt(2 / (n * 6)) < 0.05
+        assert law.gradient < law.cyclic
+    assert tables[:, 0, 1].var() == pytest.approx(law.variance, rel=0.1)
+    simulated = parts(np.array([law.simulate(np.random.default_rng(k)) for k in range(n)]))
+    assert simulated[0] == pytest.approx(float(law.gradient), rel=0.1)
+    assert simulated[1] == pytest.approx(float(law.cyclic_variance), rel=0.1, abs=1e-20)
+
+
+@pytest.mark.parametrize("mechanism", ["borda", "shaped"])
+@pytest.mark.parametrize("unranked", ["last", "missing"])
+def test_releases_round_trip(mechanism, unranked):
+    release = private_consensus(PROFILE, epsilon=1, delta=DELTA, mechanism=mechanism, unranked=unranked)
+    text = release_to_json(release)
+    again = release_from_json(text)
+    assert release_to_json(again) == text
+    assert again.value.estimate.margins.tolist() == release.value.estimate.margins.tolist()
+    assert again.value.estimate.noise == release.value.estimate.noise
+    assert again.event == release.event
+    assert release.value.mechanism == mechanism
+
+
+def test_borda_of_one_and_two_items():
+    one = Profile.from_ballots(["a"], {Ballot.strict([0]): 5})
+    assert private_consensus(one, epsilon=1, mechanism="borda").value.ranking() == ((1, ("a",)),)
+    two = Profile.from_rankings({("a", "b"): 10**6}, items=["a", "b"])
+    assert private_consensus(two, epsilon=1, mechanism="borda").value.tiers == (("a",), ("b",))
+
+
+def test_astronomical_profiles():
+    profile = Profile.from_ballots(["a", "b", "c"], {Ballot.strict([2, 0, 1]): 10**30})
+    for mechanism in ("borda", "shaped"):
+        value = private_consensus(profile, epsilon=1, delta="1e-40", mechanism=mechanism).value
+        assert value.tiers == (("c",), ("a",), ("b",))
+
+
+# ------------------------------------------------------------------ audits
+
+TRIALS = 10_000
+
+
+def neighbours():
+    """Row sums and margins of 35 people, one of whom votes an order or its reverse."""
+    others = {("a", "b", "c", "d"): 20, ("b", "d", "a", "c"): 15}
+    tables = []
+    for ballot in (("a", "b", "c", "d"), ("d", "c", "b", "a")):
+        people = dict(others)
+        people[ballot] = people.get(ballot, 0) + 1
+        tables.append(pairwise_margins(Profile.from_rankings(people, items=list("abcd"))))
+    return tables
+
+
+def mu_measured(release, scales):
+    """Likelihood-ratio test on the released table, threshold fixed in the middle."""
+    first, second = neighbours()
+    bits = InsecureBits(seed=11)
+    noise = shaped_noise(4, scales) if isinstance(scales, ShapedScales) else borda_noise(4, scales)
+    change = (second - first).astype(float)
+    means = change.mean(axis=1)
+    gradient = means[:, None] - means[None, :]
+    direction = gradient / float(noise.gradient)
+    if noise.cyclic is not None:
+        direction = direction + (change - gradient) / float(noise.cyclic)
+    middle = (direction * (first + second)).sum() / 2
+    counts = []
+    for exact in (first, second):
+        draws = np.array([release(exact, scales, bits=bits)[0] for _ in range(TRIALS)]).astype(float)
+        counts.append(int(((draws * direction).sum(axis=(1, 2)) > middle).sum()))
+    return mu_lower_bound(false_alarms=counts[0], hits=counts[1], trials=TRIALS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", ["0.5", "2"])
+def test_audit_of_shaped(epsilon):
+    scales = shaped_scales(4, epsilon=Fraction(epsilon), delta=DELTA)
+    measured = float(epsilon_upper(mu_measured(shaped_margins, scales), DELTA))
+    assert 0.5 * float(epsilon) < measured <= float(epsilon)
+    half = ShapedScales(margin=scales.margin / 2, row_sum=scales.row_sum / 2)
+    assert float(epsilon_upper(mu_measured(shaped_margins, half), DELTA)) > float(epsilon)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", ["0.5", "2"])
+def test_audit_of_borda_with_normal_noise(epsilon):
+    law = borda_law(4, epsilon=Fraction(epsilon), delta=Fraction(1, 100))
+    assert law.family == "rounded-gaussian"
+    claim = float(epsilon_upper(mu_lower(epsilon, Fraction(1, 100)), DELTA))
+    measured = float(epsilon_upper(mu_measured(borda_margins, law), DELTA))
+    assert 0.5 * claim < measured <= claim
+    half = NoiseLaw(family=law.family, scale=law.scale / 2)
+    assert float(epsilon_upper(mu_measured(borda_margins, half), DELTA)) > claim
+
+
+def test_audit_of_borda_with_laplace_noise():
+    """The event of largest likelihood ratio: every noisy score lies at or beyond the second profile's side."""
+    first, second = (row_sums(table).astype(np.int64) for table in neighbours())
+    sign = np.sign(second - first)
+
+    def measured(law):
+        bits = InsecureBits(seed=12)
+        counts = []
+        for exact in (first, second):
+            noise = borda_module.discrete_laplace_array(law.scale, TRIALS * 4, bits).reshape(TRIALS, 4)
+            counts.append(int(((exact + noise - second) * sign >= 0).all(axis=1).sum()))
+        return epsilon_lower_bound(false_alarms=counts[0], hits=counts[1], trials=TRIALS)
+
+    law = borda_law(4, epsilon=Fraction(1), delta=Fraction(0))
+    assert 0.6 < measured(law) <= 1
+    assert measured(NoiseLaw(family=law.family, scale=law.scale / 2)) > 1
+
+
+def test_adaptive_uses_the_cyclic_variance():
+    """A table whose cyclic part is what noise of variance b would make keeps none of it; a tenfold one keeps most."""
+    from psephos.central.post_processing import shrinkage
+
+    cycle = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
+    noise = PartedNoise(m=3, gradient=Fraction(1), cyclic=Fraction(300))
+    items = ("a", "b", "c")
+    assert shrinkage(PairwiseEstimate(items=items, margins=cycle * 10, noise=noise)) == 0
+    assert float(shrinkage(PairwiseEstimate(items=items, margins=cycle * 100, noise=noise))) == pytest.approx(
+        0.99**4, abs=1e-5
+    )
