@@ -132,7 +132,10 @@ def test_cost_reads_no_data_and_states_the_noise(psephos):
     done = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "1000", "--format", "json")
     document = json.loads(done.stdout)
     assert (document["items"], document["people"], document["unit"]) == (10, 1000, "person")
-    laplace, gaussian = document["mechanisms"]
+    laplace, gaussian, shaped, borda = document["mechanisms"]
+    assert (shaped["mechanism"], borda["mechanism"], shaped["auto"] or borda["auto"]) == ("shaped", "borda", False)
+    # Borda under pure privacy: scale 2 floor(m^2/2) = 100 on scores, and (r_u - r_v)/m on a margin
+    assert borda["noise_sd"] == pytest.approx(100 * 2**0.5 * 2**0.5 / 10, rel=1e-3)
     assert (laplace["mechanism"], laplace["auto"], laplace["delta"]) == ("laplace", False, "0")
     assert (gaussian["mechanism"], gaussian["auto"], gaussian["delta"]) == ("gaussian", True, "1e-6")
     # Laplace of scale 2 D / epsilon = 90 votes: sd 90 sqrt 2 but for the grid. A share moves by W / (2 N).

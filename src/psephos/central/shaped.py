@@ -39,7 +39,7 @@ from psephos.privacy.samplers import rounded_gaussian_array
 
 __all__ = ["SHARE", "ShapedScales", "shaped_margins", "shaped_noise", "shaped_scales"]
 
-#: How much of mu^2 the gradient part gets. On real rankings of ten items it comes within a tenth of releasing scores
+#: How much of mu^2 the gradient part gets. On real rankings of ten items it comes within a sixth of releasing scores
 #: alone at small budgets and still shows cycles at large ones (benchmarks/accuracy.py).
 SHARE = Fraction(9, 10)
 
