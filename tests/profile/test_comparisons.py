@@ -10,7 +10,7 @@ import pytest
 
 from psephos.errors import DataError, ParameterError
 from psephos.pairwise import pairwise_margins
-from psephos.profile import Comparisons
+from psephos.profile import Comparisons, read_comparisons_csv
 from psephos.profile.comparisons import parse_weight
 from psephos.profile.repair import OrderFault
 
@@ -205,3 +205,13 @@ def test_r1_a_table_shares_nothing_with_its_caller():
     for column in (duels.left, duels.right, duels.outcome):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "NaN", "-1", "1e9999"])
+def test_n10_no_weight_that_is_no_finite_number_passes_ingest(tmp_path, value):
+    path = tmp_path / "x.csv"
+    path.write_text(f"left,right,winner,weight\na,b,left,1\nb,a,left,{value}\n")
+    with pytest.raises(DataError, match=r"x.csv:3: a weight must be a finite number >= 0"):
+        read_comparisons_csv(path)
+    with pytest.raises(DataError, match="weight:1"):
+        Comparisons.from_columns(["a", "b"], [0], [1], [1], weight=[float(value)])
