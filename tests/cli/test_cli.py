@@ -132,7 +132,9 @@ def test_cost_reads_no_data_and_states_the_noise(psephos):
     done = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "1000", "--format", "json")
     document = json.loads(done.stdout)
     assert (document["items"], document["people"], document["unit"]) == (10, 1000, "person")
-    laplace, gaussian, shaped, borda = document["mechanisms"]
+    laplace, gaussian, shaped, borda, exponential = document["mechanisms"]
+    assert (exponential["mechanism"], exponential["noise_sd"]) == ("exponential", None)
+    assert "one ranking is drawn" in table
     assert (shaped["mechanism"], borda["mechanism"], shaped["auto"] or borda["auto"]) == ("shaped", "borda", False)
     # Borda under pure privacy: scale 2 floor(m^2/2) = 100 on scores, and (r_u - r_v)/m on a margin
     assert borda["noise_sd"] == pytest.approx(100 * 2**0.5 * 2**0.5 / 10, rel=1e-3)
@@ -146,7 +148,7 @@ def test_cost_reads_no_data_and_states_the_noise(psephos):
 
 def test_cost_as_csv_for_comparisons_under_a_pure_budget(psephos):
     done = psephos("cost", "--items", "10", "--epsilon", "1/11", "--unit", "comparison", "--format", "csv")
-    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    row = next(csv.DictReader(io.StringIO(done.stdout)))
     assert (row["mechanism"], row["auto"], row["epsilon"], row["noise_sd_share"]) == ("laplace", "True", "1/11", "")
     assert float(row["noise_sd"]) == pytest.approx(22 * 2**0.5, rel=1e-3)  # replacing one moves the table by 2
 
@@ -574,3 +576,11 @@ def test_comparisons_are_protected_by_person_where_there_are_persons(psephos, pu
     table = psephos(*args[:-2], "--pairs", "1").stdout
     assert "each person counts on 1 pair at most" in table
     assert "pairs is for comparisons" in psephos(*args, "--unit", "comparison", "--pairs", "1", code=2).stderr
+
+
+def test_every_mechanism_releases_a_ranking_in_every_format(psephos, put):
+    put("x.soi", "# NUMBER ALTERNATIVES: 3\n90000: 3,1\n40000: 1,2\n")
+    for mechanism in ("laplace", "gaussian", "shaped", "borda", "exponential"):
+        args = ["consensus", "x.soi", "--epsilon", "1", "--delta", "1e-6", "--mechanism", mechanism]
+        assert order(json.loads(psephos(*args, "--format", "json").stdout)) == ["3", "1", "2"]
+    assert "one ranking drawn from the margins of 130000 people" in psephos(*args).stdout

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_real
 from psephos.central.borda import borda_margins
+from psephos.central.exponential import exponential_order
 from psephos.central.gaussian import gaussian_margins
 from psephos.central.laplace import laplace_margins
 from psephos.central.person_bound import bound_persons
@@ -26,7 +27,7 @@ from psephos.central.result import Consensus, release_from_json, release_to_json
 from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
 from psephos.kemeny import kemeny_cost, solve
-from psephos.pairwise.estimate import PairwiseEstimate
+from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
@@ -37,7 +38,7 @@ from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["noisy_margins", "private_consensus"]
+__all__ = ["exact_margins", "noisy_margins", "private_consensus"]
 
 _WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
 
@@ -75,6 +76,7 @@ def private_consensus(
     mechanism
         ``laplace`` (pure), ``gaussian`` (delta > 0) or ``auto``, which reads public facts only and gives its reason.
         For ballots also ``shaped`` (delta > 0; less noise on scores than on cycles) and ``borda`` (scores alone).
+        ``exponential`` (pure, at most 20 items) draws one ranking and releases no table.
     unranked
         For ballots: ``last`` puts unranked items below all ranked ones; ``missing`` compares them with nothing.
     unit
@@ -149,9 +151,15 @@ def private_consensus(
         )
 
     def release_now() -> Release[Consensus]:
-        table, event = noisy_margins(data, plan, unranked, bits)
-        people = units if isinstance(data, Profile) else 0  # what a pair's answers sum to, where that is public
-        value = _consensus(data.items, table, plan, units, people, post_processing, limit)
+        event: Event
+        if plan.law is None:
+            margins = exact_margins(data, plan, unranked, bits)
+            order, event = exponential_order(margins, epsilon=plan.epsilon, cost_range=plan.sensitivity.l1, bits=bits)
+            value = _drawn(data.items, order, plan, units)
+        else:
+            table, event = noisy_margins(data, plan, unranked, bits)
+            people = units if isinstance(data, Profile) else 0  # what a pair's answers sum to, where that is public
+            value = _consensus(data.items, table, plan, units, people, post_processing, limit)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
 
     if ledger is None:
@@ -241,17 +249,24 @@ def _request(
     return json.dumps(facts, ensure_ascii=False)
 
 
+def exact_margins(data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource) -> NDArray[Any]:
+    """The margins of the data, of what counts of each person: the one step that reads them. Never released."""
+    if isinstance(data, Comparisons) and plan.pairs is not None:
+        data = bound_persons(data, pairs=plan.pairs, bits=bits)
+    return pairwise_margins(data, unranked=unranked)
+
+
 def noisy_margins(
     data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource
 ) -> tuple[NDArray[Any], Event]:
-    """The one step that reads the data."""
-    if isinstance(data, Comparisons) and plan.pairs is not None:
-        data = bound_persons(data, pairs=plan.pairs, bits=bits)
-    margins = pairwise_margins(data, unranked=unranked)
+    """The released table, and what ran."""
+    margins = exact_margins(data, plan, unranked, bits)
     if isinstance(plan.scales, ShapedScales):
         return shaped_margins(margins, plan.scales, bits=bits)
-    if plan.mechanism == "borda":
+    if plan.mechanism == "borda" and plan.scales is not None:
         return borda_margins(margins, plan.scales, bits=bits)
+    if plan.scales is None:
+        raise ParameterError(f"mechanism {plan.mechanism} releases no table")
     release = gaussian_margins if plan.mechanism == "gaussian" else laplace_margins
     return release(margins, plan.scales, sensitivity=plan.sensitivity, bits=bits)
 
@@ -266,7 +281,7 @@ def _consensus(
     time_limit: float,
 ) -> Consensus:
     """Everything after the release: sees the noisy table and public facts alone."""
-    estimate = PairwiseEstimate(items=items, margins=margins, noise=plan.law)
+    estimate = PairwiseEstimate(items=items, margins=margins, noise=plan.law or NoiseLaw())
     table, rho = post_process(estimate, method=post_processing)
     result = solve(table, people=people, time_limit=time_limit)
     return Consensus(
@@ -286,4 +301,26 @@ def _consensus(
         units=units,
         pairs=plan.pairs,
         estimate=estimate,
+    )
+
+
+def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: int) -> Consensus:
+    """A ranking without a table to certify it against."""
+    return Consensus(
+        tiers=tuple((items[i],) for i in order),
+        cost_released=None,
+        lower_bound=None,
+        gap=None,
+        cost_of_margins=None,
+        gap_relative=None,
+        status="drawn",
+        unique=None,
+        method="gibbs",
+        post_processing=None,
+        rho=None,
+        mechanism=plan.mechanism,
+        reason=plan.reason,
+        units=units,
+        pairs=plan.pairs,
+        estimate=None,
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
 from psephos.central.borda import borda_law, borda_noise
+from psephos.central.exponential import MOST_ITEMS
 from psephos.central.gaussian import gaussian_law
 from psephos.central.laplace import laplace_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
@@ -17,9 +18,9 @@ from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 
 __all__ = ["MECHANISMS", "Mechanism", "Plan", "plan_consensus"]
 
-Mechanism = Literal["auto", "laplace", "gaussian", "shaped", "borda"]
-Chosen = Literal["laplace", "gaussian", "shaped", "borda"]
-MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian", "shaped", "borda")
+Mechanism = Literal["auto", "laplace", "gaussian", "shaped", "borda", "exponential"]
+Chosen = Literal["laplace", "gaussian", "shaped", "borda", "exponential"]
+MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian", "shaped", "borda", "exponential")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,11 @@ class Plan:
     epsilon, delta
         What the ledger would debit: pure mechanisms debit delta 0 even if more was offered.
     law
-        The law of the noise on the margins; ``law.sd`` is its standard deviation in votes.
+        The law of the noise on the margins; ``law.sd`` is its standard deviation in votes. ``None`` where no table is
+        released (``exponential``).
     scales
         What the mechanism draws from: the law of each entry (``laplace``, ``gaussian``), of each row sum (``borda``),
-        or both (``shaped``).
+        or both (``shaped``); ``None`` for ``exponential``.
     """
 
     mechanism: Chosen
@@ -46,8 +48,8 @@ class Plan:
     unit: Literal["person", "comparison"]
     pairs: int | None
     sensitivity: MarginSensitivity
-    law: NoiseLaw | PartedNoise
-    scales: NoiseLaw | ShapedScales
+    law: NoiseLaw | PartedNoise | None
+    scales: NoiseLaw | ShapedScales | None
 
 
 def plan_consensus(
@@ -70,7 +72,7 @@ def plan_consensus(
     mechanism
         ``laplace``, ``gaussian`` (needs delta > 0), or ``auto``: ``laplace`` if delta is 0, else the one with less
         noise. For ballots also ``shaped`` (less noise on scores than on cycles; needs delta > 0) and ``borda`` (scores
-        alone).
+        alone). ``exponential`` (pure, at most 20 items) draws one ranking and releases no table.
     unit
         What is protected: a ``person`` with one ballot or several comparisons, or one ``comparison``.
     pairs
@@ -99,14 +101,18 @@ def plan_consensus(
             "sensitivity bound does not allow"
         )
     chosen: Chosen
-    law: NoiseLaw | PartedNoise
-    scales: NoiseLaw | ShapedScales
+    law: NoiseLaw | PartedNoise | None = None
+    scales: NoiseLaw | ShapedScales | None = None
     pure = not dlt
     reason = "asked for"
     if mechanism == "shaped":
         chosen = "shaped"
         scales = shaped_scales(m, epsilon=eps, delta=dlt)
         law = shaped_noise(m, scales)
+    elif mechanism == "exponential":
+        if m > MOST_ITEMS:
+            raise ParameterError(f"mechanism exponential takes at most {MOST_ITEMS} items, got {m}")
+        chosen, pure = "exponential", True
     elif mechanism == "borda":
         chosen = "borda"
         scales = borda_law(m, epsilon=eps, delta=dlt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +38,11 @@ class Consensus:
     cost_of_margins
         In votes, exact: what the ranking costs under the released margins as they are.
     status
-        ``optimal`` (cost equals bound) or ``time_limit``; like ``unique``, about the solved table.
+        ``optimal`` (cost equals bound), ``time_limit`` or ``drawn``; like ``unique``, about the solved table.
     unique
         Whether no other order is as good on the solved table; ``None`` if that was not settled.
     method
-        How the solver found it.
+        How the solver found it; ``gibbs`` for a drawn ranking.
     post_processing, rho
         What the released table went through, and the share kept of its cyclic part.
     mechanism
@@ -53,24 +53,32 @@ class Consensus:
         For comparisons by person: on how many pairs one person counted at most; else ``None``.
     estimate
         The released margins with the law of their noise: measure once, then use it for anything.
+
+    The mechanism ``exponential`` releases a ranking and no table: all that speaks about a table is ``None``, and
+    ``status`` is ``drawn``.
     """
 
     tiers: tuple[tuple[str, ...], ...]
-    cost_released: Fraction
-    lower_bound: Fraction
-    gap: Fraction
-    cost_of_margins: Fraction
-    gap_relative: float
-    status: Literal["optimal", "gap", "time_limit"]
+    cost_released: Fraction | None
+    lower_bound: Fraction | None
+    gap: Fraction | None
+    cost_of_margins: Fraction | None
+    gap_relative: float | None
+    status: Literal["optimal", "gap", "time_limit", "drawn"]
     unique: bool | None
     method: str
-    post_processing: PostProcessing
-    rho: float
+    post_processing: PostProcessing | None
+    rho: float | None
     mechanism: Chosen
     reason: str
     units: int
     pairs: int | None
-    estimate: PairwiseEstimate
+    estimate: PairwiseEstimate | None
+
+    @property
+    def items(self) -> int:
+        """The number of items, a public fact."""
+        return sum(len(tier) for tier in self.tiers)
 
     def ranking(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """(rank, items) best first; ranks are 1-based, and a shared place counts all its items."""
@@ -95,15 +103,15 @@ def release_to_json(release: Release[Consensus]) -> str:
     document = {
         "schema": SCHEMA,
         "ranking": [{"rank": rank, "items": list(items)} for rank, items in value.ranking()],
-        "cost_released": decimal_text(value.cost_released),
-        "lower_bound": decimal_text(value.lower_bound),
-        "gap": decimal_text(value.gap),
+        "cost_released": _text(value.cost_released),
+        "lower_bound": _text(value.lower_bound),
+        "gap": _text(value.gap),
         "gap_relative": value.gap_relative,
-        "cost_of_margins": decimal_text(value.cost_of_margins),
+        "cost_of_margins": _text(value.cost_of_margins),
         "status": value.status,
         "unique": value.unique,
         "method": value.method,
-        "post_processing": {"name": value.post_processing, "rho": value.rho},
+        "post_processing": None if value.post_processing is None else {"name": value.post_processing, "rho": value.rho},
         "guarantee": {
             "epsilon": decimal_text(guarantee.epsilon),
             "delta": decimal_text(guarantee.delta),
@@ -111,15 +119,17 @@ def release_to_json(release: Release[Consensus]) -> str:
             "unit": guarantee.unit,
             "mechanism": value.mechanism,
             "reason": value.reason,
-            "noise_sd": value.estimate.noise.sd,
+            "noise_sd": None if value.estimate is None else value.estimate.noise.sd,
             units: value.units,
             "pairs_per_person": value.pairs,
-            "items": len(value.estimate.items),
+            "items": value.items,
             "assumptions": list(guarantee.assumptions),
         },
-        "released": {
+        "released": None
+        if value.estimate is None
+        else {
             "items": list(value.estimate.items),
-            "margins": [f"row {u}" for u in range(len(value.estimate.items))],
+            "margins": [f"row {u}" for u in range(value.items)],
             "noise": _noise_to_json(value.estimate.noise),
         },
         "event": event_to_json(release.event),
@@ -127,6 +137,8 @@ def release_to_json(release: Release[Consensus]) -> str:
         "budget": budget,
     }
     text = json.dumps(document, ensure_ascii=False, indent=2)
+    if value.estimate is None:
+        return text
     start = text.index('"margins": [')  # a row a line, not an entry a line
     for u, row in enumerate(value.estimate.margins.tolist()):
         old = f'"row {u}"'
@@ -147,48 +159,38 @@ def release_from_json(text: str) -> Release[Consensus]:
     if document.get("schema") != SCHEMA:
         raise ParameterError(f"the schema must be {SCHEMA}, got {document.get('schema')!r}")
     given, released, budget = document["guarantee"], document["released"], document["budget"]
-    m = len(released["items"])
-    entries = [Fraction(x) for row in released["margins"] for x in row]
-    margins: NDArray[Any] = np.empty(m * m, dtype=object)
-    whole = all(x.denominator == 1 for x in entries)
-    margins[:] = [int(x) for x in entries] if whole else entries
-    margins = margins.reshape(m, m)
-    if whole and max((abs(x) for x in entries), default=0) < 2**62:
-        margins = margins.astype(np.int64)
-
-    number = Fraction  # our own text, and of any length
-
+    steps = document["post_processing"] or {"name": None, "rho": None}
     value = Consensus(
         tiers=tuple(tuple(entry["items"]) for entry in document["ranking"]),
-        cost_released=number(document["cost_released"]),
-        lower_bound=number(document["lower_bound"]),
-        gap=number(document["gap"]),
-        cost_of_margins=number(document["cost_of_margins"]),
+        cost_released=_number(document["cost_released"]),
+        lower_bound=_number(document["lower_bound"]),
+        gap=_number(document["gap"]),
+        cost_of_margins=_number(document["cost_of_margins"]),
         gap_relative=document["gap_relative"],
         status=document["status"],
         unique=document["unique"],
         method=document["method"],
-        post_processing=cast(PostProcessing, document["post_processing"]["name"]),
-        rho=document["post_processing"]["rho"],
+        post_processing=steps["name"],
+        rho=steps["rho"],
         mechanism=given["mechanism"],
         reason=given["reason"],
         units=given["people" if given["unit"] == "person" else "comparisons"],
         pairs=given["pairs_per_person"],
-        estimate=PairwiseEstimate(
-            items=tuple(released["items"]), margins=margins, noise=_noise_from_json(released["noise"], m)
-        ),
+        estimate=None if released is None else _estimate_from_json(released),
     )
     return Release(
         value=value,
         event=event_from_json(document["event"]),
         guarantee=Guarantee(
-            epsilon=number(given["epsilon"]),
-            delta=number(given["delta"]),
+            epsilon=Fraction(given["epsilon"]),
+            delta=Fraction(given["delta"]),
             unit=given["unit"],
             assumptions=tuple(given["assumptions"]),
         ),
         secure=document["secure"],
-        remaining=None if budget is None else (number(budget["remaining_epsilon"]), number(budget["remaining_delta"])),
+        remaining=None
+        if budget is None
+        else (Fraction(budget["remaining_epsilon"]), Fraction(budget["remaining_delta"])),
     )
 
 
@@ -204,3 +206,24 @@ def _noise_from_json(data: dict[str, Any], m: int) -> NoiseLaw | PartedNoise:
         return NoiseLaw(family=data["family"], scale=Fraction(data["scale"]))
     cyclic = None if data["cyclic"] is None else Fraction(data["cyclic"])
     return PartedNoise(m=m, gradient=Fraction(data["gradient"]), cyclic=cyclic)
+
+
+def _estimate_from_json(released: dict[str, Any]) -> PairwiseEstimate:
+    m = len(released["items"])
+    entries = [Fraction(x) for row in released["margins"] for x in row]
+    whole = all(x.denominator == 1 for x in entries)
+    margins: NDArray[Any] = np.empty(m * m, dtype=object)
+    margins[:] = [int(x) for x in entries] if whole else entries
+    margins = margins.reshape(m, m)
+    if whole and max((abs(x) for x in entries), default=0) < 2**62:
+        margins = margins.astype(np.int64)
+    noise = _noise_from_json(released["noise"], m)
+    return PairwiseEstimate(items=tuple(released["items"]), margins=margins, noise=noise)
+
+
+def _text(x: Fraction | None) -> str | None:
+    return None if x is None else decimal_text(x)
+
+
+def _number(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)  # our own text, of any length

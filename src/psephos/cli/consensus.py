@@ -31,7 +31,11 @@ def consensus(
     epsilon: EpsilonOption,
     delta: DeltaOption = "0",
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help="auto, laplace (pure), gaussian; for ballots shaped, borda.")
+        str,
+        typer.Option(
+            "--mechanism",
+            help="auto, laplace (pure), gaussian, exponential (draws a ranking); for ballots shaped, borda.",
+        ),
     ] = "auto",
     unranked: Annotated[
         str | None,
@@ -126,7 +130,7 @@ def _budget(text: str) -> tuple[str, str]:
 
 
 def _table(release: Release[Consensus]) -> str:
-    width = len(str(len(release.value.estimate.items)))
+    width = len(str(release.value.items))
     lines = [f"{rank:>{max(width, 4)}}  {shown(name)}" for rank, names in release.value.ranking() for name in names]
     return "\n".join(["rank  item", *lines, "", _sentence(release)])
 
@@ -136,15 +140,17 @@ def _sentence(release: Release[Consensus]) -> str:
 
     value = release.value
     unit = ("person", "people") if release.guarantee.unit == "person" else ("comparison",)
-    units, items = count_of(value.units, *unit), count_of(len(value.estimate.items), "item")
+    units, items = count_of(value.units, *unit), count_of(value.items, "item")
     text = release.guarantee.sentence().rstrip(".")
-    text += (
-        f"; mechanism {value.mechanism}, noise of standard deviation {value.estimate.noise.sd:.4g} votes on each "
-        f"margin of {units} (their number and the list of {items} are public)"
-    )
+    if value.estimate is None:
+        text += f"; mechanism {value.mechanism}, one ranking drawn from the margins of {units}"
+    else:
+        sd = value.estimate.noise.sd
+        text += f"; mechanism {value.mechanism}, noise of standard deviation {sd:.4g} votes on each margin of {units}"
+    text += f" (their number and the list of {items} are public)"
     if value.pairs is not None:
         text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
-    if value.status != "optimal":
+    if value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"
     if release.remaining is None:

@@ -39,6 +39,8 @@ def cost(
     names = ["laplace"] + (["gaussian"] if parse_delta(delta) else [])
     if unit == "person" and pairs is None:  # ballots
         names += (["shaped"] if parse_delta(delta) and items > 2 else []) + ["borda"]
+    if items <= 20:
+        names.append("exponential")
     chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit, pairs=pairs)  # type: ignore[arg-type]
     rows = []
     for name in names:
@@ -49,9 +51,9 @@ def cost(
                 "auto": name == chosen.mechanism,
                 "epsilon": decimal_text(plan.epsilon),
                 "delta": decimal_text(plan.delta),
-                "noise_sd": plan.law.sd,
+                "noise_sd": None if plan.law is None else plan.law.sd,
                 # A margin of W votes among N people is a share of (1 + W/N)/2.
-                "noise_sd_share": None if number is None else plan.law.sd / (2 * number),
+                "noise_sd_share": None if number is None or plan.law is None else plan.law.sd / (2 * number),
             }
         )
     if output_format == "json":
@@ -71,11 +73,14 @@ def cost(
         return
     lines = []
     for row in rows:
-        share = "" if number is None else f", {row['noise_sd_share']:.2%} of a pair's share of {number} people"
+        noise = "one ranking is drawn, and no table released"
+        if row["noise_sd"] is not None:
+            share = "" if number is None else f", {row['noise_sd_share']:.2%} of a pair's share of {number} people"
+            scores = " (scores alone: cycles are not released)" if row["mechanism"] == "borda" else ""
+            noise = f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}{scores}"
         lines.append(
             f"{'*' if row['auto'] else ' '} {row['mechanism']}: debits epsilon {row['epsilon']}, delta {row['delta']}; "
-            f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}"
-            + (" (scores alone: cycles are not released)" if row["mechanism"] == "borda" else "")
+            + noise
         )
     lines.append(f"* is what auto takes: {chosen.reason}. Protects each {unit}, replace-one adjacency.")
     write_result("\n".join(lines), None)

@@ -18,6 +18,7 @@ from psephos.privacy.bits import BitSource
 
 __all__ = [
     "MAX_PRECISION",
+    "GibbsSums",
     "LazyUniform",
     "ball",
     "discrete_laplace_tail",
@@ -146,3 +147,52 @@ def sqrt_upper(x: Fraction, significant: int = 53) -> Fraction:
     extra = max(root.bit_length() - significant, 0)
     root = -(-root >> extra)
     return Fraction(root) * Fraction(2) ** (extra - shift // 2)
+
+
+class GibbsSums:
+    """Sums of Gibbs weights over the orders of every subset of items, as balls.
+
+    Parameters
+    ----------
+    payments
+        For each item v an array over bit masks R: the whole number h(R, v) that v pays for standing right after R.
+    rate
+        A rational; an order weighs ``exp(-rate * (sum of what its items pay))``.
+    """
+
+    def __init__(self, payments: list[Any], rate: Fraction) -> None:
+        self._payments = payments
+        self._rate = rate
+        largest = max((max(abs(int(p.min())), abs(int(p.max()))) for p in payments), default=0)
+        self._extra = int(largest * rate).bit_length() + 64  # bits that a large exponent costs
+        self._build(192)
+
+    def _build(self, precision: int) -> None:
+        self._precision = precision
+        m = len(self._payments)
+        with flint.ctx.workprec(precision + self._extra):
+            self._sums = [flint.arb(1)]
+            for subset in range(1, 1 << m):
+                total = flint.arb(0)
+                for v in range(m):
+                    if subset >> v & 1:
+                        total += self._term(subset, v)
+                self._sums.append(total)
+
+    def _term(self, subset: int, v: int) -> Ball:
+        rest = subset & ~(1 << v)
+        return self._sums[rest] * (ball(-self._rate * int(self._payments[v][rest]))).exp()
+
+    def cumulated_share(self, subset: int, last: list[int]) -> BallAt:
+        """The probability that the last item of ``subset`` is one of ``last``."""
+
+        def share(precision: int) -> Ball:
+            if precision > self._precision:  # a comparison stayed open: with probability about 2**-128
+                self._build(2 * precision)
+            with flint.ctx.workprec(self._precision + self._extra):
+                total = flint.arb(0)
+                for v in last:
+                    total += self._term(subset, v)
+                return total / self._sums[subset]
+
+        return share

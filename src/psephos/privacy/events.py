@@ -19,6 +19,7 @@ __all__ = [
     "ComposedGaussianEvent",
     "DiscreteLaplaceEvent",
     "Event",
+    "ExponentialEvent",
     "RoundedGaussianEvent",
     "epsilon_of",
     "event_from_json",
@@ -52,11 +53,24 @@ class ComposedGaussianEvent:
     parts: tuple[RoundedGaussianEvent, ...]
 
 
-Event = RoundedGaussianEvent | DiscreteLaplaceEvent | ComposedGaussianEvent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialEvent:
+    """One outcome drawn with weight ``exp(-rate * cost)``.
 
-_TAGS: dict[str, type[RoundedGaussianEvent] | type[DiscreteLaplaceEvent]] = {
+    ``cost_range`` is by how much one unit can move the cost of one outcome more than that of another.
+    """
+
+    rate: Fraction
+    cost_range: Fraction
+
+
+_Flat = RoundedGaussianEvent | DiscreteLaplaceEvent | ExponentialEvent
+Event = _Flat | ComposedGaussianEvent
+
+_TAGS: dict[str, type[_Flat]] = {
     "rounded-gaussian": RoundedGaussianEvent,
     "discrete-laplace": DiscreteLaplaceEvent,
+    "exponential": ExponentialEvent,
 }
 _COMPOSED = "composed-gaussian"
 
@@ -74,6 +88,8 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
         return epsilon_upper(sqrt_upper(mu_squared, significant=80), delta)
     if isinstance(event, DiscreteLaplaceEvent):
         return event.sensitivity / event.scale
+    if isinstance(event, ExponentialEvent):
+        return event.rate * event.cost_range
     raise ParameterError(f"no bound is known for the event {type(event).__name__}")
 
 
