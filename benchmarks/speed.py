@@ -120,6 +120,9 @@ def solver_speed() -> list[list[object]]:
         upper = np.triu(rng.normal(0, noise, (m, m)), 1)
         return margins + upper - upper.T
 
+    for seed in range(3):
+        upper = np.triu(np.random.default_rng(seed).normal(0, 0.3, (20, 20)), 1)
+        line(f"20 items, pure noise .3, seed {seed}", upper - upper.T, 60)
     line("200 items, shares + noise .03", shares(200, 0.03, 1), 60)
     for seed in range(20):
         rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from enumeration import all_ballots
 from psephos import Ballot, Comparisons, Profile, pairwise_margins, private_consensus
 from psephos.central import plan_consensus, release_from_json, release_to_json
 from psephos.central.exponential import exponential_order
@@ -85,15 +86,6 @@ def test_costs_in_the_law_are_kemeny_costs():
     assert stats.chisquare([counts[o] for o in itertools.permutations(range(3))]).pvalue > 1e-6
 
 
-def weak_orders(items):
-    if not items:
-        yield ()
-    for size in range(1, len(items) + 1):
-        for top in itertools.combinations(items, size):
-            for tail in weak_orders(tuple(i for i in items if i not in top)):
-                yield (top, *tail)
-
-
 @pytest.mark.parametrize("m", [3, 4])
 @pytest.mark.parametrize("unranked", ["last", "missing"])
 def test_loss_over_all_neighbours(m, unranked):
@@ -101,8 +93,7 @@ def test_loss_over_all_neighbours(m, unranked):
     at the reverse it nearly does; at twice the rate it would."""
     epsilon = 1.0
     beta = epsilon / (m * (m - 1))
-    subsets = itertools.chain.from_iterable(itertools.combinations(range(m), k) for k in range(m + 1))
-    ballots = [Ballot(groups) for subset in subsets for groups in weak_orders(subset)]
+    ballots = all_ballots(m)
     reverse = Ballot.strict(range(m - 1, -1, -1))
     names = list("abcd"[:m])
 

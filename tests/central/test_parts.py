@@ -7,11 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from enumeration import all_ballots
 from psephos import Ballot, Comparisons, PairwiseEstimate, Profile, pairwise_margins, private_consensus
 from psephos.central import borda as borda_module
 from psephos.central import plan_consensus, release_from_json, release_to_json
 from psephos.central import shaped as shaped_module
-from psephos.central.borda import borda_law, borda_margins, borda_noise, row_sum_sensitivity, row_sums
+from psephos.central.borda import borda_law, borda_margins, borda_noise, row_sum_sensitivity
+from psephos.central.noisy_table import row_sums
 from psephos.central.shaped import ShapedScales, shaped_margins, shaped_noise, shaped_scales
 from psephos.errors import ParameterError
 from psephos.pairwise import NoiseLaw, PartedNoise
@@ -25,19 +27,9 @@ PROFILE = Profile.from_rankings(
 )
 
 
-def weak_orders(items):
-    if not items:
-        yield ()
-    for size in range(1, len(items) + 1):
-        for top in itertools.combinations(items, size):
-            for tail in weak_orders(tuple(i for i in items if i not in top)):
-                yield (top, *tail)
-
-
 def all_tables(m, unranked):
     """The margins of every single ballot, tied, truncated and empty ones included."""
-    subsets = itertools.chain.from_iterable(itertools.combinations(range(m), k) for k in range(m + 1))
-    ballots = [Ballot(groups) for subset in subsets for groups in weak_orders(subset)]
+    ballots = all_ballots(m)
     names = list("abcde"[:m])
     return np.array([pairwise_margins(Profile.from_ballots(names, [b]), unranked=unranked) for b in ballots])
 
@@ -68,18 +60,32 @@ def test_shaped_sensitivity_by_brute_force(m, unranked, ratio):
     assert largest == pytest.approx(4 * (m * m - 1) / 3 / a + 4 * (m - 1) * (m - 2) / 6 / b, rel=1e-12)
 
 
-def test_intransitive_answers_break_the_score_bound():
-    """Why comparisons are refused: cyclic answers reversed move the cyclic part more than any ballot can."""
+def test_the_cyclic_part_alone_is_not_bounded_by_that_of_a_ballot():
+    """Why a < b is required: cyclic answers reversed move the cyclic part more than any ballot can."""
     cycle = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
     assert (row_sums(cycle) == 0).all()
     assert 4 * (np.triu(cycle, 1) ** 2).sum() == 12 > 4 * 2 * 1 / 6
+
+
+@pytest.mark.parametrize("m", [3, 4])
+def test_scores_of_cyclic_answers_obey_the_bound_of_ballots(m):
+    """All answers in {-1, 0, 1} to all pairs, transitive or not: their scores are majorised by m-1, ..., 1-m."""
+    upper = np.triu_indices(m, 1)
+    answers = np.array(list(itertools.product((-1, 0, 1), repeat=len(upper[0]))))
+    tables = np.zeros((len(answers), m, m), dtype=int)
+    tables[:, upper[0], upper[1]] = answers
+    sums = (tables - tables.transpose(0, 2, 1)).sum(axis=2)
+    bound = row_sum_sensitivity(m)
+    difference = np.abs(sums[:, None, :] - sums[None, :, :])
+    assert difference.sum(-1).max() == bound.l1
+    assert (difference**2).sum(-1).max() == bound.l2_squared
 
 
 @pytest.mark.parametrize("mechanism", ["borda", "shaped"])
 def test_comparisons_are_refused(mechanism):
     duels = Comparisons.from_columns(["a", "b", "c"], [0], [1], [1], person=[0])
     for unit in ("person", "comparison"):
-        with pytest.raises(ParameterError, match="can be cyclic"):
+        with pytest.raises(ParameterError, match="is for ballots: its noise follows all pairs"):
             private_consensus(duels, epsilon=1, delta=DELTA, mechanism=mechanism, unit=unit)
 
 

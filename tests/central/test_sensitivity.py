@@ -1,37 +1,15 @@
 """Sensitivity of the integers that are noised, by brute force over all neighbours (m = 3, 4)."""
 
-import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from enumeration import all_ballots
 from psephos import Ballot, Comparisons, Profile, pairwise_margins, private_consensus
 from psephos.central import laplace as laplace_module
 from psephos.central import margin_sensitivity
 from psephos.privacy import InsecureBits
-
-
-def weak_orders(items):
-    """All weak orders of the given items, as tuples of groups."""
-    if not items:
-        yield ()
-        return
-    for size in range(1, len(items) + 1):
-        for top in itertools.combinations(items, size):
-            rest = tuple(i for i in items if i not in top)
-            for tail in weak_orders(rest):
-                yield (top, *tail)
-
-
-def all_ballots(m, kind):
-    items = range(m)
-    if kind == "strict":
-        return [Ballot.strict(order) for order in itertools.permutations(items)]
-    if kind == "tied":
-        return [Ballot(groups) for groups in weak_orders(tuple(items))]
-    subsets = itertools.chain.from_iterable(itertools.combinations(items, k) for k in range(m + 1))
-    return [Ballot(groups) for subset in subsets for groups in weak_orders(subset)]
 
 
 def upper(profile, unranked):

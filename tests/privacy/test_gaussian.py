@@ -13,6 +13,7 @@ from psephos import Profile, private_consensus
 from psephos._check import exact, parse_delta, parse_epsilon
 from psephos.errors import ParameterError, PrivacyWarning
 from psephos.privacy import (
+    ComposedGaussianEvent,
     DiscreteLaplaceEvent,
     RoundedGaussianEvent,
     bounded_sum_sensitivity,
@@ -270,5 +271,12 @@ def test_events_round_trip_through_a_closed_table():
         event_from_json({"event": "os.system"})
     with pytest.raises(ParameterError, match="scale"):
         event_from_json({"event": "discrete-laplace", "scale": "nan", "sensitivity": "1"})
+    composed = ComposedGaussianEvent(
+        parts=(RoundedGaussianEvent(sigma=Fraction(3), sensitivity_squared=Fraction(4)),) * 2
+    )
+    assert event_from_json(event_to_json(composed)) == composed
+    laplace = event_to_json(DiscreteLaplaceEvent(scale=Fraction(1), sensitivity=Fraction(1)))
+    with pytest.raises(ParameterError, match="cannot hold 'discrete-laplace'"):
+        event_from_json({"event": "composed-gaussian", "parts": [laplace]})
     with pytest.raises(ParameterError, match="no bound is known for the event str"):
         epsilon_of("laplace", 0)

@@ -13,7 +13,9 @@ convex, so the maximum is at two permutations p, q, where by the triangle inequa
 
     |p - q|_1 <= |p|_1 + |q|_1 = 2 floor(m^2 / 2),        |p - q|_2^2 <= 4 |p|_2^2 = 4 m (m^2 - 1) / 3,
 
-both attained by a ballot and its reverse. Intransitive answers can lie outside P, which is why comparisons are refused.
+both attained by a ballot and its reverse. (The scores of any answers in [-1, 1], cyclic ones too, lie in P by Landau's
+and Rado's theorems. Comparisons are refused because the bound does not use the cap on one person's pairs, and is far
+too large for few of them.)
 Post-processing of rounded normal noise keeps the Gaussian privacy curve, as in :mod:`psephos.central.gaussian`.
 Source: Landau (1953) for score vectors; the tests enumerate all ballots for m = 3 and 4.
 """
@@ -27,13 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.central.margin_sensitivity import MarginSensitivity
+from psephos.central.noisy_table import noisy_row_sums
 from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 from psephos.privacy.bits import BitSource
 from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
 from psephos.privacy.events import DiscreteLaplaceEvent, RoundedGaussianEvent
 from psephos.privacy.samplers import discrete_laplace_array, rounded_gaussian_array
 
-__all__ = ["borda_law", "borda_margins", "borda_noise", "row_sum_sensitivity", "row_sums", "score_margins"]
+__all__ = ["borda_law", "borda_margins", "borda_noise", "row_sum_sensitivity", "score_margins"]
 
 
 def row_sum_sensitivity(m: int) -> MarginSensitivity:
@@ -43,13 +46,6 @@ def row_sum_sensitivity(m: int) -> MarginSensitivity:
     MarginSensitivity(l1=Fraction(16, 1), l2_squared=Fraction(80, 1))
     """
     return MarginSensitivity(l1=Fraction(max(2 * (m * m // 2), 1)), l2_squared=Fraction(max(4 * m * (m * m - 1), 1), 3))
-
-
-def row_sums(margins: NDArray[Any]) -> NDArray[Any]:
-    """The row sums as Python integers: m - 1 margins of 2**61 do not fit 64 bits."""
-    sums = np.empty(margins.shape[0], dtype=object)
-    sums[:] = [sum(int(x) for x in row) for row in margins]
-    return sums
 
 
 def score_margins(scores: NDArray[Any]) -> NDArray[Any]:
@@ -84,10 +80,8 @@ def borda_margins(
     m = margins.shape[0]
     sensitivity = row_sum_sensitivity(m)
     gaussian = law.family == "rounded-gaussian"
-    noise = (rounded_gaussian_array if gaussian else discrete_laplace_array)(law.scale, m, bits)
-    if noise.shape != (m,):
-        raise RuntimeError(f"the sampler gave noise of shape {noise.shape} for {m} row sums")
-    table = score_margins(row_sums(margins) + noise.astype(object))
+    sampler = rounded_gaussian_array if gaussian else discrete_laplace_array
+    table = score_margins(noisy_row_sums(margins, lambda n: sampler(law.scale, n, bits)))
     if gaussian:
         return table, RoundedGaussianEvent(sigma=law.scale, sensitivity_squared=sensitivity.l2_squared)
     return table, DiscreteLaplaceEvent(scale=law.scale, sensitivity=sensitivity.l1)

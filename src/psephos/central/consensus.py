@@ -27,7 +27,7 @@ from psephos.central.result import Consensus, release_from_json, release_to_json
 from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
 from psephos.kemeny import kemeny_cost, solve
-from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate
+from psephos.pairwise.estimate import PairwiseEstimate
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
@@ -159,7 +159,8 @@ def private_consensus(
         else:
             table, event = noisy_margins(data, plan, unranked, bits)
             people = units if isinstance(data, Profile) else 0  # what a pair's answers sum to, where that is public
-            value = _consensus(data.items, table, plan, units, people, post_processing, limit)
+            estimate = PairwiseEstimate(items=data.items, margins=table, noise=plan.law)
+            value = _consensus(estimate, plan, units, people, post_processing, limit)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
 
     if ledger is None:
@@ -261,19 +262,18 @@ def noisy_margins(
 ) -> tuple[NDArray[Any], Event]:
     """The released table, and what ran."""
     margins = exact_margins(data, plan, unranked, bits)
-    if isinstance(plan.scales, ShapedScales):
-        return shaped_margins(margins, plan.scales, bits=bits)
-    if plan.mechanism == "borda" and plan.scales is not None:
-        return borda_margins(margins, plan.scales, bits=bits)
     if plan.scales is None:
         raise ParameterError(f"mechanism {plan.mechanism} releases no table")
+    if isinstance(plan.scales, ShapedScales):
+        return shaped_margins(margins, plan.scales, bits=bits)
+    if plan.mechanism == "borda":
+        return borda_margins(margins, plan.scales, bits=bits)
     release = gaussian_margins if plan.mechanism == "gaussian" else laplace_margins
     return release(margins, plan.scales, sensitivity=plan.sensitivity, bits=bits)
 
 
 def _consensus(
-    items: tuple[str, ...],
-    margins: NDArray[Any],
+    estimate: PairwiseEstimate,
     plan: Plan,
     units: int,
     people: int,
@@ -281,15 +281,14 @@ def _consensus(
     time_limit: float,
 ) -> Consensus:
     """Everything after the release: sees the noisy table and public facts alone."""
-    estimate = PairwiseEstimate(items=items, margins=margins, noise=plan.law or NoiseLaw())
     table, rho = post_process(estimate, method=post_processing)
     result = solve(table, people=people, time_limit=time_limit)
     return Consensus(
-        tiers=tuple(tuple(sorted(items[i] for i in tier)) for tier in result.tiers),
+        tiers=tuple(tuple(sorted(estimate.items[i] for i in tier)) for tier in result.tiers),
         cost_released=result.cost,
         lower_bound=result.lower_bound,
         gap=result.gap,
-        cost_of_margins=kemeny_cost(margins, result.order, people=people),
+        cost_of_margins=kemeny_cost(estimate.margins, result.order, people=people),
         gap_relative=result.gap_relative,
         status=result.status,
         unique=result.unique,

@@ -33,9 +33,15 @@ from psephos.privacy.balls import GibbsSums, LazyUniform
 from psephos.privacy.bits import BitSource
 from psephos.privacy.events import ExponentialEvent
 
-__all__ = ["MOST_ITEMS", "exponential_order"]
+__all__ = ["MOST_ITEMS", "check_size", "exponential_order"]
 
 MOST_ITEMS = 20
+
+
+def check_size(m: int) -> None:
+    """Refuse more items than the sums over subsets can hold."""
+    if m > MOST_ITEMS:
+        raise ParameterError(f"mechanism exponential takes at most {MOST_ITEMS} items, got {m}")
 
 
 def exponential_order(
@@ -52,8 +58,7 @@ def exponential_order(
         sensitivity of the margins.
     """
     m = margins.shape[0]
-    if m > MOST_ITEMS:
-        raise ParameterError(f"mechanism exponential takes at most {MOST_ITEMS} items, got {m}")
+    check_size(m)
     beta = epsilon / cost_range
     sums = GibbsSums(_payments(margins), beta / 2)
     rest = (1 << m) - 1

@@ -1,4 +1,4 @@
-"""Adding independent integer noise to an antisymmetric integer table."""
+"""Adding independent integer noise to an antisymmetric integer table, or to its row sums."""
 
 from __future__ import annotations
 
@@ -8,18 +8,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["add_noise"]
+__all__ = ["add_noise", "noisy_row_sums", "row_sums"]
+
+#: n independent integers.
+Draw = Callable[[int], NDArray[Any]]
 
 
-def add_noise(margins: NDArray[Any], draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+def _noise(draw: Draw, n: int) -> NDArray[Any]:
+    noise = draw(n)
+    if noise.shape != (n,):  # one value would be broadcast, and all entries share it
+        raise RuntimeError(f"the sampler gave noise of shape {noise.shape} for {n} entries")
+    return noise
+
+
+def row_sums(margins: NDArray[Any]) -> NDArray[Any]:
+    """The row sums as Python integers: m - 1 margins of 2**61 do not fit 64 bits."""
+    sums = np.empty(margins.shape[0], dtype=object)
+    sums[:] = [sum(int(x) for x in row) for row in margins]
+    return sums
+
+
+def noisy_row_sums(margins: NDArray[Any], draw: Draw) -> NDArray[Any]:
+    """The row sums of ``margins`` plus ``draw(m)``, as Python integers."""
+    noisy: NDArray[Any] = row_sums(margins) + _noise(draw, margins.shape[0]).astype(object)
+    return noisy
+
+
+def add_noise(margins: NDArray[Any], draw: Draw) -> NDArray[Any]:
     """``margins`` plus ``draw(D)`` on the entries u < v in row order, and their negatives below.
 
     Both are integers; int64 entries are at most 2**61 and noise below 2**62, so the sum does not wrap.
     """
     upper = np.triu_indices(margins.shape[0], 1)
-    noise = draw(len(upper[0]))
-    if noise.shape != upper[0].shape:  # one value would be broadcast, and all entries share it
-        raise RuntimeError(f"the sampler gave noise of shape {noise.shape} for {len(upper[0])} entries")
+    noise = _noise(draw, len(upper[0]))
     noisy = np.zeros(margins.shape, dtype=np.result_type(margins.dtype, noise.dtype))
     noisy[upper] = margins[upper] + noise
     noisy.T[upper] = -noisy[upper]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
 from psephos.central.borda import borda_law, borda_noise
-from psephos.central.exponential import MOST_ITEMS
+from psephos.central.exponential import check_size
 from psephos.central.gaussian import gaussian_law
 from psephos.central.laplace import laplace_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
@@ -97,8 +97,8 @@ def plan_consensus(
         raise ParameterError("mechanism shaped needs delta > 0; with delta 0 (pure) use laplace or borda")
     if mechanism in ("shaped", "borda") and (unit != "person" or pairs is not None):
         raise ParameterError(
-            f"mechanism {mechanism} is for ballots: the answers of one person to comparisons can be cyclic, which its "
-            "sensitivity bound does not allow"
+            f"mechanism {mechanism} is for ballots: its noise follows all pairs of items, and for comparisons "
+            "it should follow the cap on the pairs of one person"
         )
     chosen: Chosen
     law: NoiseLaw | PartedNoise | None = None
@@ -110,8 +110,7 @@ def plan_consensus(
         scales = shaped_scales(m, epsilon=eps, delta=dlt)
         law = shaped_noise(m, scales)
     elif mechanism == "exponential":
-        if m > MOST_ITEMS:
-            raise ParameterError(f"mechanism exponential takes at most {MOST_ITEMS} items, got {m}")
+        check_size(m)
         chosen, pure = "exponential", True
     elif mechanism == "borda":
         chosen = "borda"

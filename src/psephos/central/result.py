@@ -76,7 +76,7 @@ class Consensus:
     estimate: PairwiseEstimate | None
 
     @property
-    def items(self) -> int:
+    def m(self) -> int:
         """The number of items, a public fact."""
         return sum(len(tier) for tier in self.tiers)
 
@@ -122,14 +122,14 @@ def release_to_json(release: Release[Consensus]) -> str:
             "noise_sd": None if value.estimate is None else value.estimate.noise.sd,
             units: value.units,
             "pairs_per_person": value.pairs,
-            "items": value.items,
+            "items": value.m,
             "assumptions": list(guarantee.assumptions),
         },
         "released": None
         if value.estimate is None
         else {
             "items": list(value.estimate.items),
-            "margins": [f"row {u}" for u in range(value.items)],
+            "margins": [f"row {u}" for u in range(value.m)],
             "noise": _noise_to_json(value.estimate.noise),
         },
         "event": event_to_json(release.event),

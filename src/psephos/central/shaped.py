@@ -12,9 +12,10 @@ mu-Gaussian-DP with
     mu^2 = 4 D / b + 4 (m^2 - 1) / (3 b') = Gam / a + Cyc / b,    Gam = 4 (m^2 - 1)/3,  Cyc = 4 (m - 1)(m - 2)/6,
 
 and one reversed ballot attains both, so nothing is lost by composing. ``share`` of mu^2 is spent on the gradient part:
-``a = Gam / (share mu^2)``, ``b = Cyc / ((1 - share) mu^2)``. a <= b is required (share >= Gam / (Gam + Cyc), the share
-at which the noise is that of ``gaussian``). Comparisons are refused: the row sums of intransitive answers of one person
-are not bounded like those of a ballot. Source: Dong, Roth and Su, Corollary 3.3 (composition).
+``a = Gam / (share mu^2)``, ``b = Cyc / ((1 - share) mu^2)``. a < b is required (share > Gam / (Gam + Cyc), the share
+at which the noise would be that of ``gaussian``). Comparisons are
+refused: this noise follows all pairs, and not the cap on those of one person.
+Source: Dong, Roth and Su, Corollary 3.3 (composition).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.central.borda import row_sum_sensitivity, row_sums
+from psephos.central.borda import row_sum_sensitivity
 from psephos.central.margin_sensitivity import margin_sensitivity
-from psephos.central.noisy_table import add_noise
+from psephos.central.noisy_table import add_noise, noisy_row_sums, row_sums
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import PartedNoise
 from psephos.privacy.balls import sqrt_upper
@@ -77,10 +78,7 @@ def shaped_margins(
     """The combined table, as fractions, and what ran."""
     m = margins.shape[0]
     noisy = add_noise(margins, lambda n: rounded_gaussian_array(scales.margin, n, bits))
-    noise = rounded_gaussian_array(scales.row_sum, m, bits)
-    if noise.shape != (m,):
-        raise RuntimeError(f"the sampler gave noise of shape {noise.shape} for {m} row sums")
-    sums = row_sums(margins) + noise.astype(object)
+    sums = noisy_row_sums(margins, lambda n: rounded_gaussian_array(scales.row_sum, n, bits))
     # From here on: the two released tables alone.
     law = shaped_noise(m, scales)
     own = row_sums(noisy)

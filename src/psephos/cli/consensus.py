@@ -130,7 +130,7 @@ def _budget(text: str) -> tuple[str, str]:
 
 
 def _table(release: Release[Consensus]) -> str:
-    width = len(str(release.value.items))
+    width = len(str(release.value.m))
     lines = [f"{rank:>{max(width, 4)}}  {shown(name)}" for rank, names in release.value.ranking() for name in names]
     return "\n".join(["rank  item", *lines, "", _sentence(release)])
 
@@ -140,7 +140,7 @@ def _sentence(release: Release[Consensus]) -> str:
 
     value = release.value
     unit = ("person", "people") if release.guarantee.unit == "person" else ("comparison",)
-    units, items = count_of(value.units, *unit), count_of(value.items, "item")
+    units, items = count_of(value.units, *unit), count_of(value.m, "item")
     text = release.guarantee.sentence().rstrip(".")
     if value.estimate is None:
         text += f"; mechanism {value.mechanism}, one ranking drawn from the margins of {units}"

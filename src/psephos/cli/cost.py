@@ -30,6 +30,7 @@ def cost(
 
     from psephos._check import check_choice, check_integer, parse_delta
     from psephos.central import plan_consensus
+    from psephos.central.exponential import MOST_ITEMS
     from psephos.privacy import decimal_text
 
     check_choice(output_format, "format", ("table", "csv", "json"))
@@ -39,7 +40,7 @@ def cost(
     names = ["laplace"] + (["gaussian"] if parse_delta(delta) else [])
     if unit == "person" and pairs is None:  # ballots
         names += (["shaped"] if parse_delta(delta) and items > 2 else []) + ["borda"]
-    if items <= 20:
+    if items <= MOST_ITEMS:
         names.append("exponential")
     chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit, pairs=pairs)  # type: ignore[arg-type]
     rows = []

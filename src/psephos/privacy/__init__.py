@@ -2,7 +2,14 @@
 
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
-from psephos.privacy.events import ComposedGaussianEvent, DiscreteLaplaceEvent, Event, RoundedGaussianEvent, epsilon_of
+from psephos.privacy.events import (
+    ComposedGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    ExponentialEvent,
+    RoundedGaussianEvent,
+    epsilon_of,
+)
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.ledger import Debit, Ledger
 from psephos.privacy.release import Release
@@ -14,6 +21,7 @@ __all__ = [
     "Debit",
     "DiscreteLaplaceEvent",
     "Event",
+    "ExponentialEvent",
     "Guarantee",
     "InsecureBits",
     "Ledger",

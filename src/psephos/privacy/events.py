@@ -106,8 +106,13 @@ def event_to_json(event: Event) -> dict[str, Any]:
 def event_from_json(data: dict[str, Any]) -> Event:
     """The inverse of :func:`event_to_json`; an unknown tag is refused."""
     if data.get("event") == _COMPOSED:
-        parts = [event_from_json(part) for part in data.get("parts", ())]
-        return ComposedGaussianEvent(parts=tuple(part for part in parts if isinstance(part, RoundedGaussianEvent)))
+        parts: list[RoundedGaussianEvent] = []
+        for part in data.get("parts", ()):
+            event = event_from_json(part)
+            if not isinstance(event, RoundedGaussianEvent):
+                raise ParameterError(f"a composition of Gaussian events cannot hold {part.get('event')!r}")
+            parts.append(event)
+        return ComposedGaussianEvent(parts=tuple(parts))
     kind = _TAGS.get(data.get("event", ""))
     if kind is None:
         raise ParameterError(f"unknown event tag {data.get('event')!r}; known are {', '.join(_TAGS)}")
