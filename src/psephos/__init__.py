@@ -18,8 +18,11 @@ _HOME = {
     "PairwiseEstimate": "psephos.pairwise",
     "Profile": "psephos.profile",
     "Release": "psephos.privacy",
+    "fit_scores": "psephos.scores",
     "pairwise_margins": "psephos.pairwise",
     "private_consensus": "psephos.central",
+    "private_scores": "psephos.central",
+    "rank_intervals": "psephos.scores",
     "read_ballots_csv": "psephos.profile",
     "read_comparisons_csv": "psephos.profile",
     "read_preflib": "psephos.profile",
@@ -34,8 +37,11 @@ __all__ = [
     "Profile",
     "Release",
     "__version__",
+    "fit_scores",
     "pairwise_margins",
     "private_consensus",
+    "private_scores",
+    "rank_intervals",
     "read_ballots_csv",
     "read_comparisons_csv",
     "read_preflib",
@@ -43,7 +49,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from psephos.central import private_consensus
+    from psephos.central import private_consensus, private_scores
     from psephos.kemeny import solve
     from psephos.pairwise import PairwiseEstimate, pairwise_margins
     from psephos.privacy import Ledger, Release
@@ -55,6 +61,7 @@ if TYPE_CHECKING:
         read_comparisons_csv,
         read_preflib,
     )
+    from psephos.scores import fit_scores, rank_intervals
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from psephos import Ballot, Comparisons, Profile, private_consensus, read_preflib
 from psephos.central import consensus as consensus_module
@@ -40,6 +40,22 @@ def test_golden_release(mechanism, table):
     assert [table[0][1], table[0][2], table[1][2]] == noisy
 
 
+def model_by_hand(table, people, variance):
+    """Bradley-Terry margins of the same row sums, by a general root finder; differences of row means for no people."""
+    rows = np.array(table, dtype=float).sum(axis=1)
+    m = len(rows)
+    if not people:
+        return [[Fraction(int(sum(table[u])) - int(sum(table[v])), m) for v in range(m)] for u in range(m)]
+    ridge = 2 * min(1e-3, variance / people**2) * (m - 1)
+
+    def gaps(theta):
+        expected = np.tanh((theta[:, None] - theta[None, :]) / 2).sum(axis=1) / 2
+        return expected + ridge * theta - rows / (2 * people)
+
+    theta = optimize.root(gaps, np.zeros(m), tol=1e-13).x
+    return [[Fraction(people * math.tanh((theta[u] - theta[v]) / 2)) for v in range(m)] for u in range(m)]
+
+
 @pytest.mark.parametrize("unranked", ["last", "missing"])
 @pytest.mark.parametrize("post_processing", ["raw", "adaptive"])
 def test_certificate_against_all_orders(unranked, post_processing):
@@ -49,13 +65,21 @@ def test_certificate_against_all_orders(unranked, post_processing):
     )
     for seed in range(8):
         release = private_consensus(
-            profile, epsilon=1, unranked=unranked, post_processing=post_processing, bits=InsecureBits(seed=seed)
+            profile,
+            epsilon=1,
+            mechanism="laplace",
+            unranked=unranked,
+            post_processing=post_processing,
+            bits=InsecureBits(seed=seed),
         )
         value = release.value
         table = np.array(value.estimate.margins, dtype=object)
         if post_processing == "adaptive":
-            rho, rows = Fraction(value.rho), [Fraction(int(sum(row)), 4) for row in table]
-            exact = [[rho * int(table[u, v]) + (1 - rho) * (rows[u] - rows[v]) for v in range(4)] for u in range(4)]
+            rho, model = (
+                Fraction(value.rho),
+                model_by_hand(table, 28 if unranked == "last" else 0, value.estimate.variance),
+            )
+            exact = [[rho * int(table[u, v]) + (1 - rho) * model[u][v] for v in range(4)] for u in range(4)]
             table = np.array([[Fraction(round(x * 1024), 1024) for x in row] for row in exact], dtype=object)
         costs = {
             order: sum(Fraction(28 + table[v, u], 2) for u, v in itertools.combinations(order, 2))
@@ -79,15 +103,22 @@ def test_certificate_against_all_orders(unranked, post_processing):
             assert [t for tier in value.tiers for t in tier] == ["abcd"[i] for i in optima[0]]
 
 
-def test_rho_by_hand():
-    """m = 3: G from row means, R the rest, rho = (1 - v / ||R||^2)^4 with one degree of freedom."""
-    release = private_consensus(PROFILE, epsilon=3, bits=InsecureBits(seed=3))
+@pytest.mark.parametrize("unranked", ["last", "missing"])
+@pytest.mark.parametrize("seed", range(5))
+def test_rho_by_hand(unranked, seed):
+    """m = 3: C the cyclic part of W - M, rho = min(1, (1 - v / ||C||^2) / .9)^4 with one degree of freedom."""
+    release = private_consensus(
+        PROFILE, epsilon=3, mechanism="laplace", unranked=unranked, bits=InsecureBits(seed=seed)
+    )
     w = release.value.estimate.margins.astype(float)
-    g = w.mean(axis=1)
-    rest = w - (g[:, None] - g[None, :])
-    norm = (rest[np.triu_indices(3, 1)] ** 2).sum()
-    expected = max(0.0, 1 - release.value.estimate.variance / norm) ** 4
-    assert release.value.rho == pytest.approx(expected, abs=1e-6)
+    model = np.array(
+        model_by_hand(w, PROFILE.people if unranked == "last" else 0, release.value.estimate.variance), dtype=float
+    )
+    rest = w - model
+    cyclic = rest - rest.mean(axis=1)[:, None] + rest.mean(axis=1)[None, :]
+    norm = (cyclic[np.triu_indices(3, 1)] ** 2).sum()
+    expected = min(1.0, max(0.0, 1 - release.value.estimate.variance / norm) / 0.9) ** 4
+    assert release.value.rho == pytest.approx(expected, abs=1e-5)
 
 
 def test_raw_is_the_released_table():
@@ -165,7 +196,7 @@ def test_m8_all_ties_share_one_rank(monkeypatch):
         (Profile.from_rankings({("a", "b", "c"): 1, ("c", "b", "a"): 1}, items=list("bca")), "person"),
         (Comparisons.from_columns(list("acb"), [0, 1, 2], [1, 2, 0], [0, 0, 0]), "comparison"),
     ):
-        value = private_consensus(data, epsilon=1, unit=unit, bits=InsecureBits(seed=1)).value
+        value = private_consensus(data, epsilon=1, mechanism="laplace", unit=unit, bits=InsecureBits(seed=1)).value
         assert value.ranking() == ((1, ("a", "b", "c")),)
         assert value.unique is False
 
@@ -175,7 +206,7 @@ def test_shared_ranks_are_competition_ranks(monkeypatch):
 
     monkeypatch.setattr(laplace_module, "discrete_laplace_array", lambda _s, n, _b: np.zeros(n, dtype=np.int64))
     profile = Profile.from_rankings({("d", ("a", "b"), "c"): 9}, items=list("abcd"))
-    value = private_consensus(profile, epsilon=1, bits=InsecureBits(seed=1)).value
+    value = private_consensus(profile, epsilon=1, mechanism="laplace", bits=InsecureBits(seed=1)).value
     assert value.ranking() == ((1, ("d",)), (2, ("a", "b")), (4, ("c",)))
 
 
@@ -188,7 +219,8 @@ def test_f24_an_item_on_no_ballot_is_ranked():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"mechanism": "nuclear"}, "mechanism must be one of"),
+        ({"mechanism": "median"}, "mechanism must be one of"),
+        ({"mechanism": "nuclear"}, "answers in cycles, as comparisons are, break its bound"),
         ({"unranked": "first"}, "unranked must be"),
         ({"post_processing": "none"}, "post_processing must be"),
         ({"time_limit": float("nan")}, "time_limit must be"),
@@ -244,7 +276,9 @@ def test_a_release_shows_nothing_of_the_data_but_the_noisy_table(monkeypatch):
     texts = set()
     for rankings in ({("a", "b", "c"): 7}, {("c", ("a", "b")): 6, (): 1}, {("b",): 7}):
         profile = Profile.from_rankings(rankings, items=list("abc"))
-        texts.add(release_to_json(private_consensus(profile, epsilon=1, bits=InsecureBits(seed=1))))
+        texts.add(
+            release_to_json(private_consensus(profile, epsilon=1, mechanism="laplace", bits=InsecureBits(seed=1)))
+        )
     assert len(texts) == 1
 
 
@@ -260,19 +294,25 @@ def test_repair_notes_do_not_reach_the_release(tmp_path):
 
 
 def test_auto_reads_public_facts_and_gives_its_reason():
-    pure = plan_consensus(10, epsilon=1)
-    assert (pure.mechanism, pure.delta) == ("laplace", 0)
-    assert "pure" in pure.reason
-    assert plan_consensus(10, epsilon=1, delta="1e-6").mechanism == "gaussian"
+    names = {
+        (people, delta): plan_consensus(10, epsilon=1, delta=delta, people=people).mechanism
+        for people in (100, 5000, 10**6)
+        for delta in (0, "1e-6")
+    }
+    assert [names[people, 0] for people in (100, 5000, 10**6)] == ["borda", "laplace", "laplace"]
+    assert [names[people, "1e-6"] for people in (100, 5000, 10**6)] == ["borda", "probe", "probe"]
+    assert plan_consensus(10, epsilon=1).mechanism == "laplace"
+    assert "cycles of 0.0% of the answers show" in plan_consensus(10, epsilon=1).reason
+    assert "scores have less noise" in plan_consensus(10, epsilon=1, people=100).reason
+    assert "so all goes to scores" in plan_consensus(10, epsilon=1, delta="1e-6", people=100).reason
+    # Few items: Laplace noise on scores is so much less than normal noise that no look pays.
+    assert plan_consensus(5, epsilon=1, delta="1e-6", people=300).mechanism == "borda"
+    assert plan_consensus(5, epsilon=1, delta="1e-6", people=10**5).mechanism == "gaussian"
     small = plan_consensus(2, epsilon=1, delta="1e-6")  # one pair: Laplace has less noise even at delta > 0
     assert (small.mechanism, small.delta) == ("laplace", 0)
-    for m in (2, 3, 5, 10, 30):
-        for epsilon in ("0.01", "1", "10"):
-            both = [
-                plan_consensus(m, epsilon=epsilon, delta="1e-6", mechanism=name) for name in ("laplace", "gaussian")
-            ]
-            chosen = plan_consensus(m, epsilon=epsilon, delta="1e-6")
-            assert chosen.law.sd == min(plan.law.sd for plan in both)
+    # One comparison moves two scores as it moves one margin, so scores are cheap there too.
+    assert plan_consensus(10, epsilon=1, unit="comparison", people=100).mechanism == "borda"
+    assert plan_consensus(10, epsilon=1, pairs=10, people=100).mechanism == "laplace"
     with pytest.raises(ParameterError, match="m must be"):
         plan_consensus(0, epsilon=1)
 

@@ -1,5 +1,6 @@
 """``borda`` and ``shaped``: noise on scores and on cycles apart. Sensitivity, noise, accounting, refusals, audits."""
 
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -13,6 +14,7 @@ from psephos.central import borda as borda_module
 from psephos.central import plan_consensus, release_from_json, release_to_json
 from psephos.central import shaped as shaped_module
 from psephos.central.borda import borda_law, borda_margins, borda_noise, row_sum_sensitivity
+from psephos.central.margin_sensitivity import margin_sensitivity
 from psephos.central.noisy_table import row_sums
 from psephos.central.shaped import ShapedScales, shaped_margins, shaped_noise, shaped_scales
 from psephos.errors import ParameterError
@@ -81,12 +83,78 @@ def test_scores_of_cyclic_answers_obey_the_bound_of_ballots(m):
     assert (difference**2).sum(-1).max() == bound.l2_squared
 
 
-@pytest.mark.parametrize("mechanism", ["borda", "shaped"])
-def test_comparisons_are_refused(mechanism):
-    duels = Comparisons.from_columns(["a", "b", "c"], [0], [1], [1], person=[0])
-    for unit in ("person", "comparison"):
-        with pytest.raises(ParameterError, match="is for ballots: its noise follows all pairs"):
-            private_consensus(duels, epsilon=1, delta=DELTA, mechanism=mechanism, unit=unit)
+# The largest |B x|^2 of a person with k different pairs, k = 0, 1, ..., D, by an independent enumeration.
+LARGEST = {
+    3: [0, 2, 6, 8],
+    4: [0, 2, 6, 12, 16, 18, 20],
+    5: [0, 2, 6, 12, 20, 22, 30, 32, 36, 38, 40],
+    6: [0, 2, 6, 12, 20, 30, 32, 38, 48, 54, 56, 60, 64, 66, 68, 70],
+}
+
+
+def all_answers(m):
+    """Numbers of pairs and score vectors of all persons with strict answers on some pairs."""
+    pairs = list(itertools.combinations(range(m), 2))
+    incidence = np.zeros((len(pairs), m), dtype=np.int8)
+    for row, (u, v) in enumerate(pairs):
+        incidence[row, u], incidence[row, v] = 1, -1
+    numbers, sums = np.zeros(1, dtype=np.int8), np.zeros((1, m), dtype=np.int8)
+    for row in incidence:
+        numbers = np.concatenate([numbers, numbers + 1, numbers + 1])
+        sums = np.concatenate([sums, sums + row, sums - row])
+    return numbers, sums
+
+
+@pytest.mark.parametrize("m", [3, 4, 5, pytest.param(6, marks=pytest.mark.slow)])
+def test_scores_of_persons_with_comparisons_by_brute_force(m):
+    numbers, sums = all_answers(m)
+    squares, lengths = (sums.astype(np.int16) ** 2).sum(axis=1), np.abs(sums).sum(axis=1)
+    for k in range(1, m * (m - 1) // 2 + 1):
+        bound = row_sum_sensitivity(m, pairs=k)
+        assert squares[numbers == k].max() == LARGEST[m][k]
+        largest = squares[numbers <= k].max()
+        assert largest <= bound.l2_squared / 4 <= Fraction(117, 100) * int(largest)
+        assert (largest == bound.l2_squared / 4) or m <= k < m * (m - 1) // 2
+        assert 2 * lengths[numbers <= k].max() <= bound.l1
+        if k < m // 2:
+            assert 2 * lengths[numbers <= k].max() == bound.l1
+    assert row_sum_sensitivity(m, pairs=10**6) == row_sum_sensitivity(m)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_two_persons_with_comparisons_by_brute_force(k):
+    """Whatever the pairs of each, ties included: no two persons differ by more, and some do by as much."""
+    answers = np.array([x for x in itertools.product((-1, 0, 1), repeat=6) if sum(map(abs, x)) <= k])
+    tables = np.zeros((len(answers), 4, 4), dtype=int)
+    tables[:, *np.triu_indices(4, 1)] = answers
+    sums = (tables - tables.transpose(0, 2, 1)).sum(axis=2)
+    difference = np.abs(sums[:, None, :] - sums[None, :, :])
+    bound = row_sum_sensitivity(4, pairs=k)
+    assert (difference**2).sum(-1).max() == bound.l2_squared
+    assert difference.sum(-1).max() <= bound.l1
+
+
+DUELS = Comparisons.from_columns(
+    list("abcd"), [0, 0, 1, 2, 3, 0], [1, 2, 2, 3, 0, 1], [1, 1, -1, 0, 1, 1], person=[0, 0, 1, 1, 2, 2]
+)
+
+
+@pytest.mark.parametrize("mechanism", ["borda", "shaped", "probe"])
+@pytest.mark.parametrize(("unit", "pairs", "rows"), [("person", 2, 24), ("comparison", None, 8)])
+def test_comparisons_have_the_noise_of_their_cap(mechanism, unit, pairs, rows):
+    release = private_consensus(DUELS, epsilon=1, delta=DELTA, mechanism=mechanism, unit=unit, pairs=pairs)
+    if mechanism == "borda":  # Laplace here: 2 * 2 k
+        assert release.event.sensitivity == 4 * (pairs or 1)
+    else:
+        assert release.event.parts[-1].sensitivity_squared in {rows, 4 * (pairs or 1)}
+        assert Fraction(999, 1000) <= epsilon_of(release.event, DELTA) <= 1
+    assert len(release.value.ranking()) <= 4
+
+
+@pytest.mark.parametrize("mechanism", ["shaped", "probe"])
+def test_many_comparisons_a_person_leave_nothing_to_shape(mechanism):
+    with pytest.raises(ParameterError, match="scores alone cost as much"):
+        private_consensus(DUELS, epsilon=1, delta=DELTA, mechanism=mechanism, pairs=3)
 
 
 def test_refusals_of_shaped():
@@ -94,9 +162,17 @@ def test_refusals_of_shaped():
         plan_consensus(4, epsilon=1, mechanism="shaped")
     with pytest.raises(ParameterError, match="3 items"):
         plan_consensus(2, epsilon=1, delta=DELTA, mechanism="shaped")
+    # a > b would spend less on scores than `gaussian` does: false for cyclic answers, and refused
     for share in (Fraction(1, 2), Fraction(1)):
         with pytest.raises(ParameterError, match="share"):
-            shaped_scales(10, epsilon=Fraction(1), delta=DELTA, share=share)
+            shaped_scales(
+                10,
+                margins=margin_sensitivity(10, "person"),
+                rows=row_sum_sensitivity(10),
+                epsilon=Fraction(1),
+                delta=DELTA,
+                share=share,
+            )
 
 
 @pytest.mark.parametrize("m", [3, 4, 10, 59])
@@ -105,7 +181,9 @@ def test_shaped_accounts_for_its_target(m, epsilon):
     """What ran is within 0.1 % of the target and never above, and the noise has the variances asked for."""
     plan = plan_consensus(m, epsilon=epsilon, delta=DELTA, mechanism="shaped")
     assert isinstance(plan.scales, ShapedScales)
-    event = shaped_margins(np.zeros((m, m), dtype=np.int64), plan.scales, bits=InsecureBits(seed=1))[1]
+    event = shaped_margins(
+        np.zeros((m, m), dtype=np.int64), plan.scales, margins=plan.margins, rows=plan.rows, bits=InsecureBits(seed=1)
+    )[1]
     again = epsilon_of(event, DELTA)
     assert Fraction(epsilon) * Fraction(999, 1000) <= again <= Fraction(epsilon)
     mu2 = float(mu_lower(epsilon, DELTA)) ** 2
@@ -117,7 +195,9 @@ def test_shaped_accounts_for_its_target(m, epsilon):
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.5", 0), ("0.5", DELTA), ("3", DELTA)])
 def test_borda_accounts_for_its_target(epsilon, delta):
     plan = plan_consensus(6, epsilon=epsilon, delta=delta, mechanism="borda")
-    event = borda_margins(np.zeros((6, 6), dtype=np.int64), plan.scales, bits=InsecureBits(seed=1))[1]
+    event = borda_margins(
+        np.zeros((6, 6), dtype=np.int64), plan.scales, sensitivity=plan.rows, bits=InsecureBits(seed=1)
+    )[1]
     again = epsilon_of(event, plan.delta)
     assert Fraction(epsilon) * Fraction(999, 1000) <= again <= Fraction(epsilon)
     assert (plan.delta == 0) is (plan.scales.family == "discrete-laplace")
@@ -158,6 +238,14 @@ def parts(tables):
     return (gradient**2).sum(1).mean() / (m - 1), (cyclic**2).sum(1).mean() / ((m - 1) * (m - 2) / 2)
 
 
+def release_of(mechanism, m):
+    """The release function of a mechanism on ballots of m items."""
+    rows = row_sum_sensitivity(m)
+    if mechanism == "borda":
+        return functools.partial(borda_margins, sensitivity=rows)
+    return functools.partial(shaped_margins, margins=margin_sensitivity(m, "person"), rows=rows)
+
+
 @pytest.mark.parametrize("mechanism", ["borda", "shaped"])
 def test_noise_has_the_stated_variances(mechanism):
     """6,000 tables of five items: each part within 4.9 standard errors of its law, and 10 % off would be seen."""
@@ -165,7 +253,7 @@ def test_noise_has_the_stated_variances(mechanism):
     plan = plan_consensus(m, epsilon=1, delta=DELTA, mechanism=mechanism)
     zero = np.zeros((m, m), dtype=np.int64)
     bits = InsecureBits(seed=3)
-    release = borda_margins if mechanism == "borda" else shaped_margins
+    release = release_of(mechanism, m)
     tables = np.array([release(zero, plan.scales, bits=bits)[0] for _ in range(n)]).astype(float)
     gradient, cyclic = parts(tables)
     law = plan.law
@@ -247,23 +335,23 @@ def mu_measured(release, scales):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
 def test_audit_of_shaped(epsilon):
-    scales = shaped_scales(4, epsilon=Fraction(epsilon), delta=DELTA)
-    measured = float(epsilon_upper(mu_measured(shaped_margins, scales), DELTA))
+    scales = plan_consensus(4, epsilon=epsilon, delta=DELTA, mechanism="shaped").scales
+    measured = float(epsilon_upper(mu_measured(release_of("shaped", 4), scales), DELTA))
     assert 0.5 * float(epsilon) < measured <= float(epsilon)
     half = ShapedScales(margin=scales.margin / 2, row_sum=scales.row_sum / 2)
-    assert float(epsilon_upper(mu_measured(shaped_margins, half), DELTA)) > float(epsilon)
+    assert float(epsilon_upper(mu_measured(release_of("shaped", 4), half), DELTA)) > float(epsilon)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
 def test_audit_of_borda_with_normal_noise(epsilon):
-    law = borda_law(4, epsilon=Fraction(epsilon), delta=Fraction(1, 100))
+    law = borda_law(row_sum_sensitivity(4), epsilon=Fraction(epsilon), delta=Fraction(1, 100))
     assert law.family == "rounded-gaussian"
     claim = float(epsilon_upper(mu_lower(epsilon, Fraction(1, 100)), DELTA))
-    measured = float(epsilon_upper(mu_measured(borda_margins, law), DELTA))
+    measured = float(epsilon_upper(mu_measured(release_of("borda", 4), law), DELTA))
     assert 0.5 * claim < measured <= claim
     half = NoiseLaw(family=law.family, scale=law.scale / 2)
-    assert float(epsilon_upper(mu_measured(borda_margins, half), DELTA)) > claim
+    assert float(epsilon_upper(mu_measured(release_of("borda", 4), half), DELTA)) > claim
 
 
 def test_audit_of_borda_with_laplace_noise():
@@ -279,19 +367,23 @@ def test_audit_of_borda_with_laplace_noise():
             counts.append(int(((exact + noise - second) * sign >= 0).all(axis=1).sum()))
         return epsilon_lower_bound(false_alarms=counts[0], hits=counts[1], trials=TRIALS)
 
-    law = borda_law(4, epsilon=Fraction(1), delta=Fraction(0))
+    law = borda_law(row_sum_sensitivity(4), epsilon=Fraction(1), delta=Fraction(0))
     assert 0.6 < measured(law) <= 1
     assert measured(NoiseLaw(family=law.family, scale=law.scale / 2)) > 1
 
 
 def test_adaptive_uses_the_cyclic_variance():
     """A table whose cyclic part is what noise of variance b would make keeps none of it; a tenfold one keeps most."""
-    from psephos.central.post_processing import shrinkage
+    from psephos.central.post_processing import model_part, shrinkage
 
     cycle = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
     noise = PartedNoise(m=3, gradient=Fraction(1), cyclic=Fraction(300))
     items = ("a", "b", "c")
-    assert shrinkage(PairwiseEstimate(items=items, margins=cycle * 10, noise=noise)) == 0
-    assert float(shrinkage(PairwiseEstimate(items=items, margins=cycle * 100, noise=noise))) == pytest.approx(
-        0.99**4, abs=1e-5
-    )
+
+    def rho(table):
+        estimate = PairwiseEstimate(items=items, margins=table, noise=noise)
+        return shrinkage(estimate, model_part(estimate, people=0))
+
+    assert rho(cycle * 10) == 0
+    assert float(rho(cycle * 20)) == pytest.approx((0.75 / 0.9) ** 4, abs=1e-5)
+    assert rho(cycle * 100) == 1

@@ -91,7 +91,7 @@ def test_people_do_not_influence_each_other():
 def test_what_is_noised_is_the_bounded_table(monkeypatch):
     monkeypatch.setattr(laplace_module, "discrete_laplace_array", lambda _s, n, _b: np.zeros(n, dtype=np.int64))
     rows = [(0, 0, 1, 1)] * 1000 + [(1, 0, 1, 1), (2, 1, 0, 1), (2, 1, 2, 1)]
-    value = private_consensus(table(rows), epsilon=1, pairs=1, bits=InsecureBits(seed=4)).value
+    value = private_consensus(table(rows), epsilon=1, mechanism="laplace", pairs=1, bits=InsecureBits(seed=4)).value
     margins = value.estimate.margins
     assert abs(int(margins[0, 1])) <= 3  # a thousand judgements of one person count once
     assert np.abs(margins).sum() // 2 <= 3
@@ -99,15 +99,15 @@ def test_what_is_noised_is_the_bounded_table(monkeypatch):
 
 def test_noise_follows_the_cap():
     rows = [(0, 0, 1, 1), (1, 1, 2, 1)]
-    one = private_consensus(table(rows), epsilon=1, pairs=1)
-    default = private_consensus(table(rows), epsilon=1)
+    one = private_consensus(table(rows), epsilon=1, mechanism="laplace", pairs=1)
+    default = private_consensus(table(rows), epsilon=1, mechanism="laplace")
     assert (one.value.pairs, one.event.sensitivity) == (1, 2)
     assert (default.value.pairs, default.event.sensitivity) == (3, 6)
     assert one.value.units == 2
     assert "how many people gave comparisons is public" in one.guarantee.sentence()
     again = release_from_json(release_to_json(one))
     assert (again.value.pairs, again.value.units) == (1, 2)
-    assert plan_consensus(59, epsilon=1, pairs=10).law.scale == 20
+    assert plan_consensus(59, epsilon=1, mechanism="laplace", pairs=10).law.scale == 20
 
 
 @pytest.mark.parametrize("pairs", [0, -1, 1.5, True, "3"])
@@ -138,3 +138,10 @@ def test_real_judgements_of_language_models():
     best, worst = (sum(place[data.items[i]] for i in part) / 10 for part in (order[:10], order[-10:]))
     assert best + 15 < worst
     assert release.value.units == 124
+
+
+def test_persons_without_any_answer():
+    """How many people there are is public; that nobody answered is data, and must not be an error."""
+    nobody = Comparisons.from_columns(ITEMS, [], [], [], person=[], persons=("p", "q"))
+    assert bound_persons(nobody, pairs=2, bits=InsecureBits(seed=1)).records == 0
+    assert private_consensus(nobody, epsilon=1).value.units == 2

@@ -66,7 +66,7 @@ def test_what_is_noised_is_the_margins(monkeypatch, unranked):
     """With the noise replaced by zeros the released table is the table whose sensitivity is bounded above."""
     monkeypatch.setattr(laplace_module, "discrete_laplace_array", lambda _s, n, _b: np.zeros(n, dtype=np.int64))
     profile = Profile.from_rankings({("a", ("b", "c")): 3, ("d",): 2, ("b", "a"): 1}, items=list("abcd"))
-    release = private_consensus(profile, epsilon=1, unranked=unranked, bits=InsecureBits(seed=1))
+    release = private_consensus(profile, epsilon=1, mechanism="laplace", unranked=unranked, bits=InsecureBits(seed=1))
     assert release.value.estimate.margins.tolist() == pairwise_margins(profile, unranked=unranked).tolist()
 
 

@@ -126,23 +126,28 @@ def test_data_faults_exit_with_1(psephos, put, name, content, words):
 
 
 def test_cost_reads_no_data_and_states_the_noise(psephos):
-    table = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "1000").stdout
-    assert "* gaussian: debits epsilon 1, delta 1e-6" in table
+    table = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "500").stdout
+    assert "* borda: debits epsilon 1, delta 0" in table  # 10 items: Laplace noise on scores is the least
     assert "laplace: debits epsilon 1, delta 0;" in table
-    done = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "1000", "--format", "json")
+    assert "so all goes to scores" in table
+    done = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "500", "--format", "json")
     document = json.loads(done.stdout)
-    assert (document["items"], document["people"], document["unit"]) == (10, 1000, "person")
-    laplace, gaussian, shaped, borda, exponential = document["mechanisms"]
-    assert (exponential["mechanism"], exponential["noise_sd"]) == ("exponential", None)
-    assert "one ranking is drawn" in table
-    assert (shaped["mechanism"], borda["mechanism"], shaped["auto"] or borda["auto"]) == ("shaped", "borda", False)
+    assert (document["items"], document["people"], document["unit"]) == (10, 500, "person")
+    by_name = {row["mechanism"]: row for row in document["mechanisms"]}
+    assert list(by_name) == [
+        "laplace", "gaussian", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort",
+    ]  # fmt: skip
+    for name in ("exponential", "footrule", "kwiksort"):
+        assert by_name[name]["noise_sd"] is None
+    assert table.count("one ranking is released") == 3
+    assert [name for name, row in by_name.items() if row["auto"]] == ["borda"]
     # Borda under pure privacy: scale 2 floor(m^2/2) = 100 on scores, and (r_u - r_v)/m on a margin
-    assert borda["noise_sd"] == pytest.approx(100 * 2**0.5 * 2**0.5 / 10, rel=1e-3)
-    assert (laplace["mechanism"], laplace["auto"], laplace["delta"]) == ("laplace", False, "0")
-    assert (gaussian["mechanism"], gaussian["auto"], gaussian["delta"]) == ("gaussian", True, "1e-6")
+    assert by_name["borda"]["noise_sd"] == pytest.approx(100 * 2**0.5 * 2**0.5 / 10, rel=1e-3)
+    laplace, gaussian = by_name["laplace"], by_name["gaussian"]
+    assert (laplace["delta"], gaussian["delta"]) == ("0", "1e-6")
     # Laplace of scale 2 D / epsilon = 90 votes: sd 90 sqrt 2 but for the grid. A share moves by W / (2 N).
     assert laplace["noise_sd"] == pytest.approx(90 * 2**0.5, rel=1e-4)
-    assert laplace["noise_sd_share"] == pytest.approx(laplace["noise_sd"] / 2000)
+    assert laplace["noise_sd_share"] == pytest.approx(laplace["noise_sd"] / 1000)
     assert gaussian["noise_sd"] < laplace["noise_sd"]
 
 
@@ -252,7 +257,18 @@ def test_a_solver_banner_stays_out_of_stdout(psephos, put):
     names = [f"i{k}" for k in range(24)]
     put("x.csv", ",".join([*names, "count"]) + "\n" + ",".join(["1"] * 24) + ",1\n")
     done = psephos(
-        "consensus", "x.csv", "--epsilon", "0.01", "--post-processing", "raw", "--time-limit", "3", "--format", "json"
+        "consensus",
+        "x.csv",
+        "--epsilon",
+        "0.01",
+        "--mechanism",
+        "laplace",
+        "--post-processing",
+        "raw",
+        "--time-limit",
+        "3",
+        "--format",
+        "json",
     )
     document = json.loads(done.stdout)
     assert sorted(name for entry in document["ranking"] for name in entry["items"]) == sorted(names)
@@ -580,7 +596,7 @@ def test_comparisons_are_protected_by_person_where_there_are_persons(psephos, pu
 
 def test_every_mechanism_releases_a_ranking_in_every_format(psephos, put):
     put("x.soi", "# NUMBER ALTERNATIVES: 3\n90000: 3,1\n40000: 1,2\n")
-    for mechanism in ("laplace", "gaussian", "shaped", "borda", "exponential"):
+    for mechanism in ("laplace", "gaussian", "shaped", "probe", "borda", "footrule", "kwiksort", "exponential"):
         args = ["consensus", "x.soi", "--epsilon", "1", "--delta", "1e-6", "--mechanism", mechanism]
         assert order(json.loads(psephos(*args, "--format", "json").stdout)) == ["3", "1", "2"]
-    assert "one ranking drawn from the margins of 130000 people" in psephos(*args).stdout
+    assert "one ranking of 130000 people" in psephos(*args).stdout

@@ -37,6 +37,7 @@ def test_json_parses_when_the_compiled_solver_runs(tmp_path):
     path = tmp_path / "random.soc"
     write_preflib(Profile.from_ballots([f"i{k}" for k in range(25)], ballots), path)
     command = ["consensus", str(path), "--epsilon", "5", "--format", "json", "--post-processing", "raw"]
+    command += ["--mechanism", "laplace"]
     result = subprocess.run([sys.executable, "-m", "psephos", *command], capture_output=True, text=True, check=True)
     document = json.loads(result.stdout)
     assert document["method"] == "branch_and_cut"

@@ -276,7 +276,7 @@ def test_events_round_trip_through_a_closed_table():
     )
     assert event_from_json(event_to_json(composed)) == composed
     laplace = event_to_json(DiscreteLaplaceEvent(scale=Fraction(1), sensitivity=Fraction(1)))
-    with pytest.raises(ParameterError, match="cannot hold 'discrete-laplace'"):
+    with pytest.raises(ParameterError, match="cannot hold a DiscreteLaplaceEvent"):
         event_from_json({"event": "composed-gaussian", "parts": [laplace]})
     with pytest.raises(ParameterError, match="no bound is known for the event str"):
         epsilon_of("laplace", 0)

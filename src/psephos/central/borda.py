@@ -1,23 +1,33 @@
-"""Borda scores: only the row sums of the margins are released. Ballots only; pure or (epsilon, delta).
+"""Borda scores: only the row sums of the margins are released. Pure or (epsilon, delta).
 
 With ``r_u = sum_v W[u, v]`` the row sums (Borda scores, centred), releases ``r_u + Z_u``, Z independent and integer:
 rounded normal or discrete Laplace noise, whichever has less variance under the guarantee (Laplace if delta is 0).
 The estimated margins are ``(r_u - r_v) / m``: the part of W that scores can express. A consensus of them is the order
 of the noisy scores; what is lost are cycles and all else that no score expresses.
 
-**Sensitivity.** A strict ballot gives the items the scores m-1, m-3, ..., 1-m in its own order. A weak or truncated one
-averages two strict ballots with every tie broken in opposite ways (under ``missing``: one with the unranked items on
-top, one with them at the bottom, in opposite orders). So a ballot's score vector lies in the convex hull P of the
-permutations of (m-1, ..., 1-m), and replacing one person moves r by the difference of two points of P. Norms are
-convex, so the maximum is at two permutations p, q, where by the triangle inequality
+**Sensitivity, ballots.** A strict ballot gives the items the scores m-1, m-3, ..., 1-m in its own order. A weak or
+truncated one averages two strict ballots with every tie broken in opposite ways (under ``missing``: one with the
+unranked items on top, one with them at the bottom, in opposite orders). So a ballot's score vector lies in the convex
+hull P of the permutations of (m-1, ..., 1-m), and replacing one person moves r by the difference of two points of P.
+Norms are convex, so the maximum is at two permutations p, q, where by the triangle inequality
 
     |p - q|_1 <= |p|_1 + |q|_1 = 2 floor(m^2 / 2),        |p - q|_2^2 <= 4 |p|_2^2 = 4 m (m^2 - 1) / 3,
 
-both attained by a ballot and its reverse. (The scores of any answers in [-1, 1], cyclic ones too, lie in P by Landau's
-and Rado's theorems. Comparisons are refused because the bound does not use the cap on one person's pairs, and is far
-too large for few of them.)
+both attained by a ballot and its reverse.
+
+**Sensitivity, comparisons.** A person with judgements x in [-1, 1] on k different pairs (:mod:`person_bound
+<psephos.central.person_bound>`) adds r = B x, B the incidence matrix of the pairs. Then ``|B x|_1 <= 2 k``, and
+
+    |B x|_2^2 <= min(k (k + 1), k m, m (m^2 - 1) / 3):
+
+it is convex in x, so largest for x in {-1, 1}^k, where it is 2 k plus 2 or -2 for each two pairs that share an item, of
+which there are at most k (k - 1)/2; it is at most k times the largest eigenvalue of a graph's Laplacian, which is at
+most m; and r lies in P whatever the answers are, cyclic ones too (Landau's theorem), so the bounds of ballots hold. Two
+persons differ by at most the sum of their norms, whatever the pairs of each: twice these bounds in l1, four times in
+squared l2, attained (for k < m, or all pairs) by one person who reverses every answer.
+
 Post-processing of rounded normal noise keeps the Gaussian privacy curve, as in :mod:`psephos.central.gaussian`.
-Source: Landau (1953) for score vectors; the tests enumerate all ballots for m = 3 and 4.
+Source: Landau (1953) for score vectors; the tests enumerate all ballots for m = 3 and 4, and all persons for m <= 5.
 """
 
 from __future__ import annotations
@@ -25,46 +35,47 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from psephos.central.gaussian import gaussian_law
+from psephos.central.laplace import laplace_law
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.central.noisy_table import noisy_row_sums
 from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 from psephos.privacy.bits import BitSource
-from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
 from psephos.privacy.events import DiscreteLaplaceEvent, RoundedGaussianEvent
 from psephos.privacy.samplers import discrete_laplace_array, rounded_gaussian_array
 
 __all__ = ["borda_law", "borda_margins", "borda_noise", "row_sum_sensitivity", "score_margins"]
 
 
-def row_sum_sensitivity(m: int) -> MarginSensitivity:
-    """How far one ballot can move the row sums of the margins (see the module for the proof).
+def row_sum_sensitivity(m: int, *, pairs: int | None = None) -> MarginSensitivity:
+    """How far one unit can move the row sums of the margins (see the module for the proof).
+
+    ``pairs`` caps the pairs of one person's comparisons, 1 if the unit is one comparison; ``None`` means ballots.
 
     >>> row_sum_sensitivity(4)
     MarginSensitivity(l1=Fraction(16, 1), l2_squared=Fraction(80, 1))
+    >>> row_sum_sensitivity(4, pairs=2)
+    MarginSensitivity(l1=Fraction(8, 1), l2_squared=Fraction(24, 1))
     """
-    return MarginSensitivity(l1=Fraction(max(2 * (m * m // 2), 1)), l2_squared=Fraction(max(4 * m * (m * m - 1), 1), 3))
+    k = m * (m - 1) // 2 if pairs is None else min(pairs, m * (m - 1) // 2)
+    length = min(2 * k, m * m // 2)
+    square = min(Fraction(k * (k + 1)), Fraction(k * m), Fraction(m * (m * m - 1), 3))
+    return MarginSensitivity(l1=Fraction(2 * max(length, 1)), l2_squared=max(4 * square, Fraction(1)))
 
 
 def score_margins(scores: NDArray[Any]) -> NDArray[Any]:
     """The margins ``(r_u - r_v) / m`` of row sums r, as fractions."""
-    m = len(scores)
-    table = np.empty((m, m), dtype=object)
-    for u in range(m):
-        for v in range(m):
-            table[u, v] = Fraction(int(scores[u]) - int(scores[v]), m)
+    table: NDArray[Any] = (scores[:, None] - scores[None, :]) * Fraction(1, len(scores))
     return table
 
 
-def borda_law(m: int, *, epsilon: Fraction, delta: Fraction) -> NoiseLaw:
-    """The law of the noise on each row sum; reads no data."""
-    sensitivity = row_sum_sensitivity(m)
-    laws = [NoiseLaw(family="discrete-laplace", scale=laplace_scale(epsilon, sensitivity=sensitivity.l1))]
+def borda_law(sensitivity: MarginSensitivity, *, epsilon: Fraction, delta: Fraction) -> NoiseLaw:
+    """The law of the noise on each row sum, whose sensitivity is given; reads no data."""
+    laws = [laplace_law(sensitivity, epsilon=epsilon)]
     if delta:
-        sigma = gaussian_sigma(epsilon, delta, sensitivity_squared=sensitivity.l2_squared)
-        laws.append(NoiseLaw(family="rounded-gaussian", scale=sigma))
+        laws.append(gaussian_law(sensitivity, epsilon=epsilon, delta=delta))
     return min(laws, key=lambda law: law.sd)
 
 
@@ -74,11 +85,9 @@ def borda_noise(m: int, law: NoiseLaw) -> PartedNoise:
 
 
 def borda_margins(
-    margins: NDArray[Any], law: NoiseLaw, *, bits: BitSource
+    margins: NDArray[Any], law: NoiseLaw, *, sensitivity: MarginSensitivity, bits: BitSource
 ) -> tuple[NDArray[Any], RoundedGaussianEvent | DiscreteLaplaceEvent]:
     """The margins of the noisy row sums, and what ran."""
-    m = margins.shape[0]
-    sensitivity = row_sum_sensitivity(m)
     gaussian = law.family == "rounded-gaussian"
     sampler = rounded_gaussian_array if gaussian else discrete_laplace_array
     table = score_margins(noisy_row_sums(margins, lambda n: sampler(law.scale, n, bits)))

@@ -9,7 +9,6 @@ table and never the profile, so its time, its status and its failures are post-p
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -17,30 +16,33 @@ from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_real
 from psephos.central.borda import borda_margins
+from psephos.central.charge import charged, check_payment, warn_if_weak
 from psephos.central.exponential import exponential_order
+from psephos.central.footrule import footrule_order
 from psephos.central.gaussian import gaussian_margins
+from psephos.central.kwiksort import kwiksort_order
 from psephos.central.laplace import laplace_margins
 from psephos.central.person_bound import bound_persons
 from psephos.central.plan import Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
+from psephos.central.probe import ProbeScales, probe_margins
+from psephos.central.rank_sets import rank_sets, second_moment
 from psephos.central.result import Consensus, release_from_json, release_to_json
 from psephos.central.shaped import ShapedScales, shaped_margins
-from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
+from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
-from psephos.pairwise.estimate import PairwiseEstimate
+from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
 from psephos.privacy.events import Event
-from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["exact_margins", "noisy_margins", "private_consensus"]
-
-_WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
+__all__ = ["check_public_facts", "drawn_order", "exact_margins", "noisy_margins", "private_consensus"]
 
 
 def private_consensus(
@@ -53,6 +55,7 @@ def private_consensus(
     unit: Literal["person", "comparison"] = "person",
     pairs: int | None = None,
     post_processing: PostProcessing = "adaptive",
+    level: float | None = None,
     time_limit: float = 60.0,
     bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
     ledger: Ledger | None = None,
@@ -74,9 +77,11 @@ def private_consensus(
     delta
         0 <= delta < 1; 0 means pure.
     mechanism
-        ``laplace`` (pure), ``gaussian`` (delta > 0) or ``auto``, which reads public facts only and gives its reason.
-        For ballots also ``shaped`` (delta > 0; less noise on scores than on cycles) and ``borda`` (scores alone).
-        ``exponential`` (pure, at most 20 items) draws one ranking and releases no table.
+        ``auto`` reads public facts only and gives its reason. ``laplace`` (pure) and ``gaussian`` (delta > 0) put noise
+        on every margin; ``borda`` releases scores alone; ``shaped`` (delta > 0) has less noise on scores than on
+        cycles; ``probe`` (delta > 0) looks at the margins with a tenth of the budget, then measures scores or margins.
+        ``exponential`` (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule`` release one ranking and no
+        table.
     unranked
         For ballots: ``last`` puts unranked items below all ranked ones; ``missing`` compares them with nothing.
     unit
@@ -87,6 +92,10 @@ def private_consensus(
         number of items if absent. One judgement a pair is drawn from the person's own.
     post_processing
         ``adaptive`` shrinks the cyclic part of the noisy table towards what noise explains; ``raw`` does not.
+    level
+        For ballots: also give rank intervals that hold for all items at once with this probability, between 0 and 1
+        (:mod:`psephos.central.rank_sets`). They need a second release, which is free but for scores with Laplace
+        noise, where it takes a fifth of epsilon. ``None``: no intervals.
     time_limit
         Seconds for the solver, which sees only the released table.
     bits
@@ -128,67 +137,58 @@ def private_consensus(
     check_choice(unranked, "unranked", ("last", "missing"))
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     limit = check_real(time_limit, "time_limit", low=0.0)
-    units = _check_public_facts(data, unit)
+    if level is not None and not 0 < check_real(level, "level", low=0.0, high=1.0) < 1:
+        raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
+    units = check_public_facts(data, unit)
     if isinstance(data, Comparisons) and unit == "person":
         pairs = data.m if pairs is None else pairs
     elif pairs is not None:
         raise ParameterError("pairs is for comparisons with unit='person'")
-    plan = plan_consensus(data.m, epsilon=epsilon, delta=delta, mechanism=mechanism, unit=unit, pairs=pairs)
+    plan = plan_consensus(
+        data.m,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        unit=unit,
+        pairs=pairs,
+        people=units,
+        intervals=level is not None,
+    )
+    # How many answers each pair has, where that is a public fact; else 0.
+    answers = units if isinstance(data, Profile) and unranked == "last" else 0
     guarantee = Guarantee(epsilon=plan.epsilon, delta=plan.delta, unit=unit, assumptions=_assumptions(data, unit))
-    if not isinstance(ledger, Ledger | None):
-        raise ParameterError(f"ledger must be a Ledger, got {ledger!r}")
-    if not callable(getattr(bits, "bits", None)) or not callable(getattr(bits, "words", None)):
-        raise ParameterError(f"bits must be a source of bits, got {bits!r}")
-    if plan.epsilon > _WEAK_EPSILON:
-        warnings.warn(
-            PrivacyWarning(f"epsilon {decimal_text(plan.epsilon)} is so large that it gives practically no protection"),
-            stacklevel=2,
-        )
-    if plan.delta * units >= 1:
-        warnings.warn(
-            PrivacyWarning(f"delta {decimal_text(plan.delta)} would allow publishing one of {units} {unit}s outright"),
-            stacklevel=2,
-        )
+    check_payment(bits, ledger, dataset, request_id, budget)
+    warn_if_weak(guarantee, units)
 
     def release_now() -> Release[Consensus]:
-        event: Event
+        exact = exact_margins(data, plan, unranked, bits)
         if plan.law is None:
-            margins = exact_margins(data, plan, unranked, bits)
-            order, event = exponential_order(margins, epsilon=plan.epsilon, cost_range=plan.sensitivity.l1, bits=bits)
+            order, event = drawn_order(data, exact, plan, unranked=unranked, bits=bits)
             value = _drawn(data.items, order, plan, units)
         else:
-            table, event = noisy_margins(data, plan, unranked, bits)
-            people = units if isinstance(data, Profile) else 0  # what a pair's answers sum to, where that is public
-            estimate = PairwiseEstimate(items=data.items, margins=table, noise=plan.law)
-            value = _consensus(estimate, plan, units, people, post_processing, limit)
+            table, noise, event = noisy_margins(exact, plan, answers=answers, bits=bits)
+            estimate = PairwiseEstimate(items=data.items, margins=table, noise=noise)
+            value = _consensus(estimate, plan, units, answers, post_processing, limit)
+            if level is not None and isinstance(data, Profile):
+                moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
+                ranks = rank_sets(estimate, moment, plan, people=units, level=level)
+                value = replace(value, ranks=ranks, moment=moment)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
 
-    if ledger is None:
-        if dataset is not None or request_id is not None or budget is not None:
-            raise ParameterError("dataset, request_id and budget need a ledger")
-        return release_now()
-    if dataset is None:
-        raise ParameterError("a ledger needs the name of the dataset")
-    if not is_secure(bits):
-        raise InsecureBitsError("a ledger accepts no release made with test bits")
-    debit = ledger.debit(
-        dataset,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        unit=unit,
+    return charged(
+        release_now,
+        guarantee=guarantee,
+        what=_request(data, plan, guarantee, unranked, post_processing, units, level),
+        ledger=ledger,
+        dataset=dataset,
         request_id=request_id,
-        what=_request(data, plan, guarantee, unranked, post_processing, units),
         budget=budget,
+        to_json=release_to_json,
+        from_json=release_from_json,
     )
-    if debit.answer is not None:
-        release = release_from_json(debit.answer)
-    else:
-        release = release_now()
-        ledger.store_answer(dataset, debit.request_id, release_to_json(release))
-    return replace(release, remaining=ledger.remaining(dataset))
 
 
-def _check_public_facts(data: object, unit: object) -> int:
+def check_public_facts(data: object, unit: object) -> int:
     """The number of units; raises on public facts alone."""
     check_choice(unit, "unit", ("person", "comparison"))
     if isinstance(data, Profile):
@@ -234,6 +234,7 @@ def _request(
     unranked: Unranked,
     post_processing: PostProcessing,
     units: int,
+    level: float | None,
 ) -> str:
     """The public parameters of a request as text: equal for a repetition, different for anything else."""
     facts = {
@@ -245,6 +246,7 @@ def _request(
         "items": list(data.items),
         "unranked": unranked,
         "post_processing": post_processing,
+        "level": level,
         "assumptions": list(guarantee.assumptions),
     }
     return json.dumps(facts, ensure_ascii=False)
@@ -258,30 +260,55 @@ def exact_margins(data: Profile | Comparisons, plan: Plan, unranked: Unranked, b
 
 
 def noisy_margins(
-    data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource
-) -> tuple[NDArray[Any], Event]:
-    """The released table, and what ran."""
-    margins = exact_margins(data, plan, unranked, bits)
-    if plan.scales is None:
+    table: NDArray[Any], plan: Plan, *, answers: int, bits: BitSource
+) -> tuple[NDArray[Any], NoiseLaw | PartedNoise, Event]:
+    """What is released of exact margins, the law of the noise in it, and what ran.
+
+    ``answers`` is how many answers each pair has, where that is public, else 0.
+    """
+    law, scales = plan.law, plan.scales
+    if law is None or scales is None:
         raise ParameterError(f"mechanism {plan.mechanism} releases no table")
-    if isinstance(plan.scales, ShapedScales):
-        return shaped_margins(margins, plan.scales, bits=bits)
-    if plan.mechanism == "borda":
-        return borda_margins(margins, plan.scales, bits=bits)
-    release = gaussian_margins if plan.mechanism == "gaussian" else laplace_margins
-    return release(margins, plan.scales, sensitivity=plan.sensitivity, bits=bits)
+    event: Event
+    if isinstance(scales, ProbeScales):
+        return probe_margins(table, scales, margins=plan.margins, rows=plan.rows, people=answers, bits=bits)
+    if isinstance(scales, ShapedScales):
+        noisy, event = shaped_margins(table, scales, margins=plan.margins, rows=plan.rows, bits=bits)
+    elif plan.mechanism == "borda":
+        noisy, event = borda_margins(table, scales, sensitivity=plan.rows, bits=bits)
+    elif plan.mechanism == "gaussian":
+        noisy, event = gaussian_margins(table, scales, sensitivity=plan.margins, bits=bits)
+    else:
+        noisy, event = laplace_margins(table, scales, sensitivity=plan.margins, bits=bits)
+    return noisy, law, event
+
+
+def drawn_order(
+    data: Profile | Comparisons, table: NDArray[Any], plan: Plan, *, unranked: Unranked, bits: BitSource
+) -> tuple[tuple[int, ...], Event]:
+    """The released order, best first, of a mechanism that releases no table, and what ran.
+
+    ``table`` holds the exact margins of ``data``.
+    """
+    if plan.mechanism == "footrule" and isinstance(data, Profile) and isinstance(plan.scales, NoiseLaw):
+        return footrule_order(data, plan.scales, unranked=unranked, bits=bits)
+    if plan.mechanism == "kwiksort" and isinstance(plan.scales, NoiseLaw):
+        cap = 1 if plan.unit == "comparison" else plan.pairs
+        return kwiksort_order(table, plan.scales, pairs=cap, bits=bits)
+    return exponential_order(table, epsilon=plan.epsilon, cost_range=plan.margins.l1, bits=bits)
 
 
 def _consensus(
     estimate: PairwiseEstimate,
     plan: Plan,
     units: int,
-    people: int,
+    answers: int,
     post_processing: PostProcessing,
     time_limit: float,
 ) -> Consensus:
     """Everything after the release: sees the noisy table and public facts alone."""
-    table, rho = post_process(estimate, method=post_processing)
+    table, rho = post_process(estimate, method=post_processing, people=answers)
+    people = units if plan.pairs is None and plan.unit == "person" else 0  # what a ballot's answers sum to
     result = solve(table, people=people, time_limit=time_limit)
     return Consensus(
         tiers=tuple(tuple(sorted(estimate.items[i] for i in tier)) for tier in result.tiers),
@@ -314,7 +341,7 @@ def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: in
         gap_relative=None,
         status="drawn",
         unique=None,
-        method="gibbs",
+        method={"exponential": "gibbs"}.get(plan.mechanism, plan.mechanism),
         post_processing=None,
         rho=None,
         mechanism=plan.mechanism,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["add_noise", "noisy_row_sums", "row_sums"]
+__all__ = ["add_noise", "averaged_variance", "better_half", "noisy_row_sums", "row_sums", "with_row_sums"]
 
 #: n independent integers.
 Draw = Callable[[int], NDArray[Any]]
@@ -45,3 +46,38 @@ def add_noise(margins: NDArray[Any], draw: Draw) -> NDArray[Any]:
     noisy[upper] = margins[upper] + noise
     noisy.T[upper] = -noisy[upper]
     return noisy
+
+
+_WEIGHT_BITS = 20
+
+
+def better_half(first: Fraction, second: Fraction) -> Fraction:
+    """The weight of the second of two independent estimates of these variances in their best average.
+
+    Rounded to 20 bits, which keeps the fractions of an averaged table short.
+
+    >>> better_half(Fraction(30), Fraction(10))
+    Fraction(3, 4)
+    """
+    return Fraction(round(first / (first + second) * 2**_WEIGHT_BITS), 2**_WEIGHT_BITS)
+
+
+def averaged_variance(first: Fraction, second: Fraction, *, weight: Fraction) -> Fraction:
+    """The variance of the average of two independent estimates.
+
+    >>> averaged_variance(Fraction(30), Fraction(10), weight=Fraction(3, 4))
+    Fraction(15, 2)
+    """
+    return (1 - weight) ** 2 * first + weight**2 * second
+
+
+def with_row_sums(released: NDArray[Any], sums: NDArray[Any], *, weight: Fraction) -> NDArray[Any]:
+    """A released table whose row sums are moved by ``weight`` towards a second estimate of them, as fractions.
+
+    Post-processing: the gradient part is averaged with weights 1 - weight and weight, the cyclic part kept.
+    """
+    shift = weight.numerator * (sums - row_sums(released))  # integers over weight.denominator * m
+    scale = weight.denominator * released.shape[0]
+    numerators = released.astype(object) * scale + (shift[:, None] - shift[None, :])
+    table: NDArray[Any] = numerators * Fraction(1, scale)
+    return table

@@ -57,7 +57,7 @@ def bound_persons(comparisons: Comparisons, *, pairs: int, bits: BitSource) -> C
     new_pair = np.ones(len(order), dtype=np.bool_)
     new_pair[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
     starts = np.flatnonzero(new_pair)
-    ends = np.append(starts[1:], len(order))
+    ends = np.append(starts[1:], len(order))[: len(starts)]  # nobody need have answered
     chosen = [
         start + uniform_below(end - start, bits) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     ]

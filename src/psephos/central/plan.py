@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
-from psephos.central.borda import borda_law, borda_noise
+from psephos.central.borda import borda_law, borda_noise, row_sum_sensitivity
 from psephos.central.exponential import check_size
+from psephos.central.footrule import footrule_law
 from psephos.central.gaussian import gaussian_law
+from psephos.central.kwiksort import kwiksort_law
 from psephos.central.laplace import laplace_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
+from psephos.central.probe import ProbeScales, probe_scales
+from psephos.central.second_moment import PURE_SHARE, MomentScales, second_moment_scales_pure
 from psephos.central.shaped import ShapedScales, shaped_noise, shaped_scales
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 
-__all__ = ["MECHANISMS", "Mechanism", "Plan", "plan_consensus"]
+__all__ = ["MECHANISMS", "Chosen", "Mechanism", "Plan", "plan_consensus"]
 
-Mechanism = Literal["auto", "laplace", "gaussian", "shaped", "borda", "exponential"]
-Chosen = Literal["laplace", "gaussian", "shaped", "borda", "exponential"]
-MECHANISMS: tuple[Mechanism, ...] = ("auto", "laplace", "gaussian", "shaped", "borda", "exponential")
+Chosen = Literal["laplace", "gaussian", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort"]
+Mechanism = Literal["auto", "laplace", "gaussian", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort"]
+MECHANISMS: tuple[Mechanism, ...] = (
+    "auto",
+    "laplace",
+    "gaussian",
+    "shaped",
+    "probe",
+    "borda",
+    "exponential",
+    "footrule",
+    "kwiksort",
+)
+
+# What `auto` goes by; measured: docs/accuracy.md.
+_CYCLES_SMALL = 0.02  # root mean square of a margin's cyclic part, as a share of the answers, that still matters
+_CYCLES_LARGE = 0.2  # and in a very divided population
+_NO_DEARER = 1.15  # normal noise on scores, relative to Laplace noise, from which a probe is not worth it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +53,18 @@ class Plan:
         The mechanism that would run, and ``reason`` why.
     epsilon, delta
         What the ledger would debit: pure mechanisms debit delta 0 even if more was offered.
+    margins, rows
+        How far one unit can move the margins, and their row sums.
     law
         The law of the noise on the margins; ``law.sd`` is its standard deviation in votes. ``None`` where no table is
-        released (``exponential``).
+        released (``exponential``, ``footrule``, ``kwiksort``). For ``probe`` it is that of ``gaussian``, which it has
+        if it measures margins.
     scales
-        What the mechanism draws from: the law of each entry (``laplace``, ``gaussian``), of each row sum (``borda``),
-        or both (``shaped``); ``None`` for ``exponential``.
+        What the mechanism draws from: the law of each entry (``laplace``, ``gaussian``), each row sum (``borda``), each
+        count (``footrule``) or each answer (``kwiksort``), or the scales of several; ``None`` for ``exponential``.
+    moment
+        The noise on a second moment that is paid for, which is where rank intervals are asked for beside scores with
+        Laplace noise; else ``None``: it is free or not released.
     """
 
     mechanism: Chosen
@@ -47,9 +73,11 @@ class Plan:
     delta: Fraction
     unit: Literal["person", "comparison"]
     pairs: int | None
-    sensitivity: MarginSensitivity
+    margins: MarginSensitivity
+    rows: MarginSensitivity
     law: NoiseLaw | PartedNoise | None
-    scales: NoiseLaw | ShapedScales | None
+    scales: NoiseLaw | ShapedScales | ProbeScales | None
+    moment: MomentScales | None
 
 
 def plan_consensus(
@@ -60,6 +88,8 @@ def plan_consensus(
     mechanism: Mechanism = "auto",
     unit: Literal["person", "comparison"] = "person",
     pairs: int | None = None,
+    people: int | None = None,
+    intervals: bool = False,
 ) -> Plan:
     """Choose and calibrate the mechanism of :func:`psephos.private_consensus` from public facts.
 
@@ -70,19 +100,28 @@ def plan_consensus(
     epsilon, delta
         The guarantee: nats, and 0 <= delta < 1; delta 0 means pure.
     mechanism
-        ``laplace``, ``gaussian`` (needs delta > 0), or ``auto``: ``laplace`` if delta is 0, else the one with less
-        noise. For ballots also ``shaped`` (less noise on scores than on cycles; needs delta > 0) and ``borda`` (scores
-        alone). ``exponential`` (pure, at most 20 items) draws one ranking and releases no table.
+        ``laplace`` or ``gaussian`` (delta > 0): noise on every margin. ``borda``: scores alone. ``shaped`` (delta > 0):
+        less noise on scores than on cycles. ``probe`` (delta > 0): a look at the margins, then scores or margins, as it
+        suggests. ``exponential`` (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule``: one ranking and
+        no table. ``auto`` chooses and says why.
     unit
         What is protected: a ``person`` with one ballot or several comparisons, or one ``comparison``.
     pairs
         For comparisons by ``person``: how many pairs of each person are used at most, >= 1. ``None`` for ballots.
+    people
+        How many people (or comparisons, if they are the unit) there are, >= 1, which ``auto`` goes by. ``None``: many.
+    intervals
+        Whether rank intervals are wanted, which need a second moment of the ballots (for mechanisms with a table).
 
-    >>> plan = plan_consensus(10, epsilon=1, delta="1e-6")
+    >>> plan = plan_consensus(10, epsilon=1, delta="1e-6", mechanism="gaussian")
     >>> plan.mechanism, round(plan.law.sd, 1)
     ('gaussian', 56.7)
+    >>> [plan_consensus(10, epsilon=1, people=n).mechanism for n in (100, 100_000)]
+    ['borda', 'laplace']
     """
     check_integer(m, "m", low=1)
+    if mechanism == "nuclear":  # type: ignore[comparison-overlap]
+        raise ParameterError("mechanism nuclear is not built; answers in cycles, as comparisons are, break its bound")
     check_choice(mechanism, "mechanism", MECHANISMS)
     check_choice(unit, "unit", ("person", "comparison"))
     eps, dlt = parse_epsilon(epsilon), parse_delta(delta)
@@ -90,47 +129,50 @@ def plan_consensus(
         check_integer(pairs, "pairs", low=1)
         if unit != "person":
             raise ParameterError("pairs bounds a person, and the unit is one comparison")
-    sensitivity = margin_sensitivity(m, unit, pairs=pairs)
-    if mechanism == "gaussian" and not dlt:
-        raise ParameterError("mechanism gaussian needs delta > 0; with delta 0 (pure) use laplace")
-    if mechanism == "shaped" and not dlt:
-        raise ParameterError("mechanism shaped needs delta > 0; with delta 0 (pure) use laplace or borda")
-    if mechanism in ("shaped", "borda") and (unit != "person" or pairs is not None):
+    if people is not None:
+        check_integer(people, "people", low=1)
+    cap = 1 if unit == "comparison" else pairs  # on how many pairs one unit counts; None: all, as a ballot does
+    margins, rows = margin_sensitivity(m, unit, pairs=pairs), row_sum_sensitivity(m, pairs=cap)
+    if mechanism in ("gaussian", "shaped", "probe") and not dlt:
+        raise ParameterError(f"mechanism {mechanism} needs delta > 0; with delta 0 (pure) use laplace or borda")
+    if mechanism == "footrule" and cap is not None:
+        raise ParameterError("mechanism footrule is for ballots: comparisons put no item in a place")
+    if intervals and cap is not None:
         raise ParameterError(
-            f"mechanism {mechanism} is for ballots: its noise follows all pairs of items, and for comparisons "
-            "it should follow the cap on the pairs of one person"
+            "rank intervals of a consensus are for ballots; private_scores gives those of comparisons"
         )
-    chosen: Chosen
+    if intervals and mechanism in ("exponential", "footrule", "kwiksort"):
+        raise ParameterError(f"mechanism {mechanism} releases no table to give rank intervals of")
+    chosen, reason = (
+        _choose(m, eps, dlt, margins, rows, cap=cap, people=people) if mechanism == "auto" else (mechanism, "asked for")
+    )
     law: NoiseLaw | PartedNoise | None = None
-    scales: NoiseLaw | ShapedScales | None = None
-    pure = not dlt
-    reason = "asked for"
-    if mechanism == "shaped":
-        chosen = "shaped"
-        scales = shaped_scales(m, epsilon=eps, delta=dlt)
+    scales: NoiseLaw | ShapedScales | ProbeScales | None = None
+    moment: MomentScales | None = None
+    if chosen == "laplace":
+        law = scales = laplace_law(margins, epsilon=eps)
+    elif chosen == "gaussian":
+        law = scales = gaussian_law(margins, epsilon=eps, delta=dlt)
+    elif chosen == "shaped":
+        scales = shaped_scales(m, margins=margins, rows=rows, epsilon=eps, delta=dlt)
         law = shaped_noise(m, scales)
-    elif mechanism == "exponential":
-        check_size(m)
-        chosen, pure = "exponential", True
-    elif mechanism == "borda":
-        chosen = "borda"
-        scales = borda_law(m, epsilon=eps, delta=dlt)
+    elif chosen == "probe":
+        scales = probe_scales(m, margins=margins, rows=rows, epsilon=eps, delta=dlt)
+        law = gaussian_law(margins, epsilon=eps, delta=dlt)
+    elif chosen == "borda":
+        scales = borda_law(rows, epsilon=eps, delta=dlt)
+        if intervals and scales.family == "discrete-laplace":
+            scales = _scores_beside_a_moment(rows, epsilon=eps, delta=dlt)
+            if scales.family == "discrete-laplace":
+                moment = second_moment_scales_pure(m, epsilon=PURE_SHARE * eps)
         law = borda_noise(m, scales)
-        pure = scales.family == "discrete-laplace"
+    elif chosen == "footrule":
+        scales = footrule_law(m, epsilon=eps, delta=dlt)
+    elif chosen == "kwiksort":
+        scales = kwiksort_law(m, epsilon=eps, delta=dlt, pairs=cap)
     else:
-        laws: dict[Chosen, NoiseLaw] = {}
-        if mechanism in ("laplace", "auto"):
-            laws["laplace"] = laplace_law(sensitivity, epsilon=eps)
-        if mechanism == "gaussian" or (mechanism == "auto" and dlt):
-            laws["gaussian"] = gaussian_law(sensitivity, epsilon=eps, delta=dlt)
-        chosen = min(laws, key=lambda name: laws[name].sd)
-        law = scales = laws[chosen]
-        pure = chosen == "laplace"
-        if mechanism == "auto" and len(laws) == 1:
-            reason = "delta is 0, so the guarantee must be pure"
-        elif mechanism == "auto":
-            sds = " against ".join(f"{each.sd:.4g} ({name})" for name, each in laws.items())
-            reason = f"{chosen} has less noise here: standard deviation {sds}"
+        check_size(m)
+    pure = scales is None or (isinstance(scales, NoiseLaw) and scales.family == "discrete-laplace")
     return Plan(
         mechanism=chosen,
         reason=reason,
@@ -138,7 +180,63 @@ def plan_consensus(
         delta=Fraction(0) if pure else dlt,
         unit=unit,
         pairs=pairs,
-        sensitivity=sensitivity,
+        margins=margins,
+        rows=rows,
         law=law,
         scales=scales,
+        moment=moment,
     )
+
+
+def _scores_beside_a_moment(rows: MarginSensitivity, *, epsilon: Fraction, delta: Fraction) -> NoiseLaw:
+    """Normal noise, beside which a second moment is free, or Laplace noise under what a moment leaves of epsilon."""
+    laplace = laplace_law(rows, epsilon=(1 - PURE_SHARE) * epsilon)
+    if not delta:
+        return laplace
+    return min(laplace, gaussian_law(rows, epsilon=epsilon, delta=delta), key=lambda law: law.sd)
+
+
+def _choose(
+    m: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    margins: MarginSensitivity,
+    rows: MarginSensitivity,
+    *,
+    cap: int | None,
+    people: int | None,
+) -> tuple[Chosen, str]:
+    """The mechanism of ``auto`` and the reason, from public facts alone."""
+    noise = {"laplace": laplace_law(margins, epsilon=epsilon).sd}
+    if delta:
+        noise["gaussian"] = gaussian_law(margins, epsilon=epsilon, delta=delta).sd
+    table: Chosen = "gaussian" if noise.get("gaussian", math.inf) < noise["laplace"] else "laplace"
+    if m < 3 or rows.l2_squared >= m * margins.l2_squared:
+        sds = " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
+        return table, f"the least noise on margins, and scores alone would cost as much: standard deviation {sds}"
+    all_pairs = m * (m - 1) // 2
+    answers = None if people is None else people * min(cap or all_pairs, all_pairs) / all_pairs
+    if delta and table == "gaussian" and _normal_scores_are_no_dearer(epsilon, delta, rows):
+        look = float(probe_scales(m, margins=margins, rows=rows, epsilon=epsilon, delta=delta).look)
+        seen = _least_seen(m, look, answers)
+        if seen > _CYCLES_LARGE:
+            return "borda", f"a look would show cycles of {seen:.1%} of the answers at least, so all goes to scores"
+        return "probe", "a look decides whether the rest goes to scores or to margins"
+    seen = _least_seen(m, noise[table], answers)
+    if seen > _CYCLES_SMALL:
+        return "borda", f"margins would show cycles of {seen:.1%} of the answers at least, and scores have less noise"
+    return table, f"cycles of {seen:.1%} of the answers show in these margins"
+
+
+def _least_seen(m: int, sd: float, answers: float | None) -> float:
+    """The least cyclic part that stands two standard deviations out of such noise, as a share of a pair's answers.
+
+    Root mean square over D pairs; 0 for unknown, many answers.
+    """
+    dof = m * (m - 1) // 2 - (m - 1)
+    return math.sqrt(2) / (dof / 2) ** 0.25 * sd / answers if answers else 0.0
+
+
+def _normal_scores_are_no_dearer(epsilon: Fraction, delta: Fraction, rows: MarginSensitivity) -> bool:
+    normal = gaussian_law(rows, epsilon=epsilon, delta=delta).sd
+    return normal <= _NO_DEARER * laplace_law(rows, epsilon=epsilon).sd

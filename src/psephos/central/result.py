@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from psephos.central.plan import Chosen
 from psephos.central.post_processing import PostProcessing
+from psephos.central.rank_sets import SecondMoment
+from psephos.central.second_moment import MomentScales
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.privacy.events import event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.release import Release
+from psephos.scores.ranks import RankIntervals
 
 __all__ = ["SCHEMA", "Consensus", "release_from_json", "release_to_json"]
 
@@ -53,6 +56,9 @@ class Consensus:
         For comparisons by person: on how many pairs one person counted at most; else ``None``.
     estimate
         The released margins with the law of their noise: measure once, then use it for anything.
+    ranks, moment
+        Rank intervals, by position in ``estimate.items``, and the released second moment they use; ``None`` if they
+        were not asked for.
 
     The mechanism ``exponential`` releases a ranking and no table: all that speaks about a table is ``None``, and
     ``status`` is ``drawn``.
@@ -74,6 +80,8 @@ class Consensus:
     units: int
     pairs: int | None
     estimate: PairwiseEstimate | None
+    ranks: RankIntervals | None = None
+    moment: SecondMoment | None = None
 
     @property
     def m(self) -> int:
@@ -111,6 +119,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         "status": value.status,
         "unique": value.unique,
         "method": value.method,
+        "rank_intervals": None if value.ranks is None or value.estimate is None else _ranks_to_json(value),
         "post_processing": None if value.post_processing is None else {"name": value.post_processing, "rho": value.rho},
         "guarantee": {
             "epsilon": decimal_text(guarantee.epsilon),
@@ -131,6 +140,7 @@ def release_to_json(release: Release[Consensus]) -> str:
             "items": list(value.estimate.items),
             "margins": [f"row {u}" for u in range(value.m)],
             "noise": _noise_to_json(value.estimate.noise),
+            "second_moment": None if value.moment is None else _moment_to_json(value.moment),
         },
         "event": event_to_json(release.event),
         "secure": release.secure,
@@ -177,6 +187,8 @@ def release_from_json(text: str) -> Release[Consensus]:
         units=given["people" if given["unit"] == "person" else "comparisons"],
         pairs=given["pairs_per_person"],
         estimate=None if released is None else _estimate_from_json(released),
+        ranks=None if document["rank_intervals"] is None else _ranks_from_json(document["rank_intervals"], released),
+        moment=None if released is None or released["second_moment"] is None else _moment_from_json(released),
     )
     return Release(
         value=value,
@@ -191,6 +203,51 @@ def release_from_json(text: str) -> Release[Consensus]:
         remaining=None
         if budget is None
         else (Fraction(budget["remaining_epsilon"]), Fraction(budget["remaining_delta"])),
+    )
+
+
+def _ranks_to_json(value: Consensus) -> dict[str, Any]:
+    ranks, estimate = value.ranks, value.estimate
+    if ranks is None or estimate is None:
+        raise ParameterError("there are no rank intervals")
+    rows = zip(estimate.items, ranks.low, ranks.high, strict=True)
+    return {
+        "level": ranks.level,
+        "items": [{"item": item, "best_rank": low, "worst_rank": high} for item, low, high in rows],
+        "tiers": [[estimate.items[i] for i in tier] for tier in ranks.tiers],
+        "quantile": ranks.quantile,
+        "draws": ranks.draws,
+    }
+
+
+def _ranks_from_json(data: dict[str, Any], released: dict[str, Any]) -> RankIntervals:
+    place = {item: i for i, item in enumerate(released["items"])}
+    return RankIntervals(
+        low=tuple(row["best_rank"] for row in data["items"]),
+        high=tuple(row["worst_rank"] for row in data["items"]),
+        tiers=tuple(tuple(place[item] for item in tier) for tier in data["tiers"]),
+        level=data["level"],
+        quantile=data["quantile"],
+        draws=data["draws"],
+    )
+
+
+def _moment_to_json(moment: SecondMoment) -> dict[str, Any]:
+    scales = moment.scales
+    return {
+        "rows": [" ".join(map(str, row)) for row in moment.rows],
+        "noise": {"family": scales.family, "diagonal": str(scales.diagonal), "off_diagonal": str(scales.off_diagonal)},
+    }
+
+
+def _moment_from_json(released: dict[str, Any]) -> SecondMoment:
+    data = released["second_moment"]
+    noise = data["noise"]
+    return SecondMoment(
+        rows=tuple(tuple(int(x) for x in row.split()) for row in data["rows"]),
+        scales=MomentScales(
+            family=noise["family"], diagonal=Fraction(noise["diagonal"]), off_diagonal=Fraction(noise["off_diagonal"])
+        ),
     )
 
 

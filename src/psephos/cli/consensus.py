@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from psephos.cli.inputs import (
     CleanOption,
+    DatasetOption,
     DeltaOption,
     EpsilonOption,
     FileArgument,
+    FormatOption,
     ItemsOption,
+    ItemsPublicOption,
     LayoutOption,
+    LedgerOption,
+    OutputOption,
+    PairsOption,
+    RequestOption,
     StrictOption,
+    TotalOption,
+    UnitOption,
+    check_files,
     read_data,
+    split_budget,
 )
-from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, write_csv, write_result
+from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, spending, write_csv, write_result
 
 if TYPE_CHECKING:
     from psephos.central import Consensus
@@ -34,7 +44,7 @@ def consensus(
         str,
         typer.Option(
             "--mechanism",
-            help="auto, laplace (pure), gaussian, exponential (draws a ranking); for ballots shaped, borda.",
+            help="auto, laplace, gaussian, borda, shaped, probe, exponential, kwiksort, footrule (README).",
         ),
     ] = "auto",
     unranked: Annotated[
@@ -45,30 +55,23 @@ def consensus(
             show_default=False,
         ),
     ] = None,
-    unit: Annotated[
-        str, typer.Option("--unit", help="What is protected: a person with all their answers, or one comparison.")
-    ] = "person",
-    pairs: Annotated[
-        int | None,
-        typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts (items if absent)."),
-    ] = None,
+    unit: UnitOption = "person",
+    pairs: PairsOption = None,
     post_processing: Annotated[
         str, typer.Option("--post-processing", help="adaptive (shrinks cyclic noise) or raw.")
     ] = "adaptive",
-    output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
-    output: Annotated[Path | None, typer.Option("--output", help="Write here instead of stdout.")] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Ledger file; debited before noise is drawn.")] = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Name of the dataset in the ledger.")] = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", help="EPS[,DELTA]: the dataset's total, given once and then stored.")
+    level: Annotated[
+        float | None,
+        typer.Option("--level", help="Ballots: rank intervals that hold at once with this probability, such as .95."),
     ] = None,
-    request_id: Annotated[
-        str | None, typer.Option("--request-id", help="Asked again, this request gives its stored answer for free.")
-    ] = None,
+    output_format: FormatOption = "table",
+    output: OutputOption = None,
+    ledger: LedgerOption = None,
+    dataset: DatasetOption = None,
+    budget: TotalOption = None,
+    request_id: RequestOption = None,
     items: ItemsOption = None,
-    items_public_as_seen: Annotated[
-        bool, typer.Option("--items-public-as-seen", help="Declare the items seen in the data a public list.")
-    ] = False,
+    items_public_as_seen: ItemsPublicOption = False,
     clean: CleanOption = "reject",
     layout: LayoutOption = None,
     strict: StrictOption = False,
@@ -82,13 +85,7 @@ def consensus(
     from psephos.profile import Comparisons
 
     check_choice(output_format, "format", ("table", "csv", "json"))
-    if (ledger is None) != (dataset is None):
-        raise ParameterError("--ledger and --dataset go together")
-    if ledger is None and (budget is not None or request_id is not None):
-        raise ParameterError("--budget and --request-id need --ledger and --dataset")
-    for other in (file, ledger, items):
-        if output is not None and other is not None and output.resolve() == other.resolve():
-            raise ParameterError(f"--output must not be {str(other)!r}, which is read")
+    check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
     with claimed(output), quiet_stdout():
         data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
         for line in data.notes:
@@ -107,32 +104,44 @@ def consensus(
                 unit=unit,  # type: ignore[arg-type]
                 pairs=pairs,
                 post_processing=post_processing,  # type: ignore[arg-type]
+                level=level,
                 time_limit=time_limit,
                 ledger=None if ledger is None else Ledger(ledger),
                 dataset=dataset,
                 request_id=request_id,
-                budget=None if budget is None else _budget(budget),
+                budget=split_budget(budget),
             )
         if output_format == "json":
             text = release_to_json(release)
         elif output_format == "csv":
-            rows = [(rank, name) for rank, names in release.value.ranking() for name in names]
-            text = write_csv(("rank", "item"), rows)
+            spans = _spans(release.value)
+            rows = [(rank, name, *spans.get(name, ())) for rank, names in release.value.ranking() for name in names]
+            text = write_csv(("rank", "item", "best_rank", "worst_rank")[: len(rows[0])], rows)
             note(_sentence(release))
         else:
             text = _table(release)
     write_result(text, output)
 
 
-def _budget(text: str) -> tuple[str, str]:
-    epsilon, _, delta = text.partition(",")
-    return epsilon, delta or "0"
+def _spans(value: Consensus) -> dict[str, tuple[int, int]]:
+    """The best and the worst rank that each item may have, if intervals were asked for."""
+    if value.ranks is None or value.estimate is None:
+        return {}
+    return dict(zip(value.estimate.items, zip(value.ranks.low, value.ranks.high, strict=True), strict=True))
 
 
 def _table(release: Release[Consensus]) -> str:
-    width = len(str(release.value.m))
-    lines = [f"{rank:>{max(width, 4)}}  {shown(name)}" for rank, names in release.value.ranking() for name in names]
-    return "\n".join(["rank  item", *lines, "", _sentence(release)])
+    width = max(len(str(release.value.m)), 4)
+    spans = _spans(release.value)
+    lines = [f"{'rank':>{width}}  {'may be  ' if spans else ''}item"]
+    for rank, names in release.value.ranking():
+        for name in names:
+            span = ""
+            if spans:
+                best, worst = spans[name]
+                span = f"{best if best == worst else f'{best}-{worst}':<6}  "
+            lines.append(f"{rank:>{width}}  {span}{shown(name)}")
+    return "\n".join([*lines, "", _sentence(release)])
 
 
 def _sentence(release: Release[Consensus]) -> str:
@@ -143,20 +152,16 @@ def _sentence(release: Release[Consensus]) -> str:
     units, items = count_of(value.units, *unit), count_of(value.m, "item")
     text = release.guarantee.sentence().rstrip(".")
     if value.estimate is None:
-        text += f"; mechanism {value.mechanism}, one ranking drawn from the margins of {units}"
+        text += f"; mechanism {value.mechanism}, one ranking of {units}"
     else:
         sd = value.estimate.noise.sd
         text += f"; mechanism {value.mechanism}, noise of standard deviation {sd:.4g} votes on each margin of {units}"
     text += f" (their number and the list of {items} are public)"
     if value.pairs is not None:
         text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
+    if value.ranks is not None:
+        text += f"; all ranks by mean score lie where they may be with probability {value.ranks.level:.0%}"
     if value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"
-    if release.remaining is None:
-        text += "; no ledger was kept"
-    else:
-        text += f"; epsilon {decimal_text(release.remaining[0])} and delta {decimal_text(release.remaining[1])} remain"
-    if not release.secure:
-        text += "; INSECURE: made with test bits"
-    return text + "."
+    return text + spending(release)

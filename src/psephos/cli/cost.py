@@ -28,24 +28,33 @@ def cost(
     """Say what a consensus would debit, and how noisy each margin would be. Reads no data."""
     import json
 
-    from psephos._check import check_choice, check_integer, parse_delta
-    from psephos.central import plan_consensus
-    from psephos.central.exponential import MOST_ITEMS
+    from psephos._check import check_choice, check_integer
+    from psephos.central import MECHANISMS, plan_consensus
+    from psephos.errors import ParameterError
     from psephos.privacy import decimal_text
 
     check_choice(output_format, "format", ("table", "csv", "json"))
     check_choice(unit, "unit", ("person", "comparison"))
     check_integer(items, "--items", low=1)
     number = None if people is None else check_integer(people, "people", low=1)
-    names = ["laplace"] + (["gaussian"] if parse_delta(delta) else [])
-    if unit == "person" and pairs is None:  # ballots
-        names += (["shaped"] if parse_delta(delta) and items > 2 else []) + ["borda"]
-    if items <= MOST_ITEMS:
-        names.append("exponential")
-    chosen = plan_consensus(items, epsilon=epsilon, delta=delta, unit=unit, pairs=pairs)  # type: ignore[arg-type]
+    plans = {}
+    for name in MECHANISMS:
+        try:
+            plans[name] = plan_consensus(
+                items,
+                epsilon=epsilon,
+                delta=delta,
+                mechanism=name,
+                unit=unit,  # type: ignore[arg-type]
+                pairs=pairs,
+                people=number,
+            )
+        except ParameterError:
+            if name == "auto":  # the parameters are wrong; else the mechanism is not for them
+                raise
+    chosen = plans.pop("auto")
     rows = []
-    for name in names:
-        plan = plan_consensus(items, epsilon=epsilon, delta=delta, mechanism=name, unit=unit, pairs=pairs)  # type: ignore[arg-type]
+    for name, plan in plans.items():
         rows.append(
             {
                 "mechanism": name,
@@ -74,11 +83,14 @@ def cost(
         return
     lines = []
     for row in rows:
-        noise = "one ranking is drawn, and no table released"
+        noise = "one ranking is released, and no table"
         if row["noise_sd"] is not None:
             share = "" if number is None else f", {row['noise_sd_share']:.2%} of a pair's share of {number} people"
-            scores = " (scores alone: cycles are not released)" if row["mechanism"] == "borda" else ""
-            noise = f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}{scores}"
+            noise = f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}"
+            noise += {
+                "borda": " (scores alone: cycles are not released)",
+                "probe": " (or scores alone, if a first look shows no cycles)",
+            }.get(str(row["mechanism"]), "")
         lines.append(
             f"{'*' if row['auto'] else ' '} {row['mechanism']}: debits epsilon {row['epsilon']}, delta {row['delta']}; "
             + noise

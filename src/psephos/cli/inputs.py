@@ -12,13 +12,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CleanOption",
+    "DatasetOption",
     "DeltaOption",
     "EpsilonOption",
     "FileArgument",
+    "FormatOption",
     "ItemsOption",
+    "ItemsPublicOption",
     "LayoutOption",
+    "LedgerOption",
+    "OutputOption",
+    "PairsOption",
+    "RequestOption",
     "StrictOption",
+    "TotalOption",
+    "UnitOption",
+    "check_files",
     "read_data",
+    "split_budget",
 ]
 
 FileArgument = Annotated[
@@ -45,6 +56,26 @@ LayoutOption = Annotated[
 ItemsOption = Annotated[
     Path | None,
     typer.Option("--items", help="A text file with the public list of items, one a line.", show_default=False),
+]
+UnitOption = Annotated[
+    str, typer.Option("--unit", help="What is protected: a person with all their answers, or one comparison.")
+]
+PairsOption = Annotated[
+    int | None,
+    typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts (items if absent)."),
+]
+ItemsPublicOption = Annotated[
+    bool, typer.Option("--items-public-as-seen", help="Declare the items seen in the data a public list.")
+]
+FormatOption = Annotated[str, typer.Option("--format", help="table, csv or json.")]
+OutputOption = Annotated[Path | None, typer.Option("--output", help="Write here instead of stdout.")]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; debited before noise is drawn.")]
+DatasetOption = Annotated[str | None, typer.Option("--dataset", help="Name of the dataset in the ledger.")]
+TotalOption = Annotated[
+    str | None, typer.Option("--budget", help="EPS[,DELTA]: the dataset's total, given once and then stored.")
+]
+RequestOption = Annotated[
+    str | None, typer.Option("--request-id", help="Asked again, this request gives its stored answer for free.")
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="A header that contradicts the body is an error.")]
 
@@ -92,3 +123,37 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
         return read_comparisons_csv(path, items=names)
     form = None if layout is None else check_choice(layout, "layout", ("positions", "places"))
     return read_ballots_csv(path, layout=form, items=names, clean=policy)  # type: ignore[arg-type]
+
+
+def check_files(
+    output: Path | None,
+    *,
+    file: Path,
+    ledger: Path | None,
+    items: Path | None,
+    dataset: str | None,
+    budget: str | None,
+    request_id: str | None,
+) -> None:
+    """Refuse options that do not go together, and an output that would overwrite an input."""
+    from psephos.errors import ParameterError
+
+    if (ledger is None) != (dataset is None):
+        raise ParameterError("--ledger and --dataset go together")
+    if ledger is None and (budget is not None or request_id is not None):
+        raise ParameterError("--budget and --request-id need --ledger and --dataset")
+    for other in (file, ledger, items):
+        if output is not None and other is not None and output.resolve() == other.resolve():
+            raise ParameterError(f"--output must not be {str(other)!r}, which is read")
+
+
+def split_budget(text: str | None) -> tuple[str, str] | None:
+    """EPS[,DELTA] in two.
+
+    >>> split_budget("1,1e-6"), split_budget("1/3")
+    (('1', '1e-6'), ('1/3', '0'))
+    """
+    if text is None:
+        return None
+    epsilon, _, delta = text.partition(",")
+    return epsilon, delta or "0"

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from psephos.cli import check, consensus, cost, ledger
+from psephos.cli import check, consensus, cost, ledger, scores
 
 __all__ = ["app", "run"]
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.command("check")(check.check)
 app.command("cost")(cost.cost)
 app.command("consensus")(consensus.consensus)
+app.command("scores")(scores.scores)
 ledger_app = typer.Typer(help="What has been spent on each dataset.", no_args_is_help=True)
 ledger_app.command("show")(ledger.show)
 app.add_typer(ledger_app, name="ledger")

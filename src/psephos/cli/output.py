@@ -8,8 +8,23 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["claimed", "count_of", "csv_cell", "note", "progress", "quiet_stdout", "shown", "write_csv", "write_result"]
+if TYPE_CHECKING:
+    from psephos.privacy import Release
+
+__all__ = [
+    "claimed",
+    "count_of",
+    "csv_cell",
+    "note",
+    "progress",
+    "quiet_stdout",
+    "shown",
+    "spending",
+    "write_csv",
+    "write_result",
+]
 
 
 def note(text: str) -> None:
@@ -121,3 +136,14 @@ def count_of(n: int, what: str, plural: str | None = None) -> str:
     ('1 item', '2 items', '2 people')
     """
     return f"{n} {what if n == 1 else plural or what + 's'}"
+
+
+def spending(release: Release[Any]) -> str:
+    """The end of a sentence about a release: what is left of the budget, and whether it counts."""
+    from psephos.privacy import decimal_text
+
+    if release.remaining is None:
+        text = "; no ledger was kept"
+    else:
+        text = f"; epsilon {decimal_text(release.remaining[0])} and delta {decimal_text(release.remaining[1])} remain"
+    return text + ("." if release.secure else "; INSECURE: made with test bits.")

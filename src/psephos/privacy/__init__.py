@@ -4,6 +4,7 @@ from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.calibrate import gaussian_sigma, laplace_scale
 from psephos.privacy.events import (
     ComposedGaussianEvent,
+    ComposedLaplaceEvent,
     DiscreteLaplaceEvent,
     Event,
     ExponentialEvent,
@@ -18,6 +19,7 @@ from psephos.privacy.sensitivity import bounded_sum_sensitivity
 __all__ = [
     "BitSource",
     "ComposedGaussianEvent",
+    "ComposedLaplaceEvent",
     "Debit",
     "DiscreteLaplaceEvent",
     "Event",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from psephos._check import Exact, exact
 from psephos.errors import ParameterError
@@ -17,6 +17,7 @@ from psephos.privacy.gaussian import epsilon_upper
 
 __all__ = [
     "ComposedGaussianEvent",
+    "ComposedLaplaceEvent",
     "DiscreteLaplaceEvent",
     "Event",
     "ExponentialEvent",
@@ -54,6 +55,13 @@ class ComposedGaussianEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedLaplaceEvent:
+    """Several discrete Laplace releases of the same data, independent of each other."""
+
+    parts: tuple[DiscreteLaplaceEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExponentialEvent:
     """One outcome drawn with weight ``exp(-rate * cost)``.
 
@@ -65,14 +73,20 @@ class ExponentialEvent:
 
 
 _Flat = RoundedGaussianEvent | DiscreteLaplaceEvent | ExponentialEvent
-Event = _Flat | ComposedGaussianEvent
+_Composed = ComposedGaussianEvent | ComposedLaplaceEvent
+Event = _Flat | _Composed
+
+_Part = TypeVar("_Part", RoundedGaussianEvent, DiscreteLaplaceEvent)
 
 _TAGS: dict[str, type[_Flat]] = {
     "rounded-gaussian": RoundedGaussianEvent,
     "discrete-laplace": DiscreteLaplaceEvent,
     "exponential": ExponentialEvent,
 }
-_COMPOSED = "composed-gaussian"
+_COMPOSED: dict[str, type[_Composed]] = {
+    "composed-gaussian": ComposedGaussianEvent,
+    "composed-laplace": ComposedLaplaceEvent,
+}
 
 
 def epsilon_of(event: Event, delta: Exact) -> Fraction:
@@ -87,7 +101,9 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
         mu_squared = sum((part.sensitivity_squared / part.sigma**2 for part in event.parts), Fraction(0))
         return epsilon_upper(sqrt_upper(mu_squared, significant=80), delta)
     if isinstance(event, DiscreteLaplaceEvent):
-        return event.sensitivity / event.scale
+        event = ComposedLaplaceEvent(parts=(event,))
+    if isinstance(event, ComposedLaplaceEvent):
+        return sum((part.sensitivity / part.scale for part in event.parts), Fraction(0))
     if isinstance(event, ExponentialEvent):
         return event.rate * event.cost_range
     raise ParameterError(f"no bound is known for the event {type(event).__name__}")
@@ -95,25 +111,31 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """The event as a dictionary of text, with exact rationals."""
-    if isinstance(event, ComposedGaussianEvent):
-        return {"event": _COMPOSED, "parts": [event_to_json(part) for part in event.parts]}
-    tag = next((name for name, kind in _TAGS.items() if type(event) is kind), None)
-    if tag is None:
+    if isinstance(event, _Composed):
+        tag = next(name for name, kind in _COMPOSED.items() if type(event) is kind)
+        return {"event": tag, "parts": [event_to_json(part) for part in event.parts]}
+    flat = next((name for name, kind in _TAGS.items() if type(event) is kind), None)
+    if flat is None:
         raise ParameterError(f"no tag is known for the event {type(event).__name__}")
-    return {"event": tag, **{name: str(getattr(event, name)) for name in type(event).__dataclass_fields__}}
+    return {"event": flat, **{name: str(getattr(event, name)) for name in type(event).__dataclass_fields__}}
 
 
 def event_from_json(data: dict[str, Any]) -> Event:
     """The inverse of :func:`event_to_json`; an unknown tag is refused."""
-    if data.get("event") == _COMPOSED:
-        parts: list[RoundedGaussianEvent] = []
-        for part in data.get("parts", ()):
-            event = event_from_json(part)
-            if not isinstance(event, RoundedGaussianEvent):
-                raise ParameterError(f"a composition of Gaussian events cannot hold {part.get('event')!r}")
-            parts.append(event)
-        return ComposedGaussianEvent(parts=tuple(parts))
-    kind = _TAGS.get(data.get("event", ""))
+    name = data.get("event", "")
+    if name in _COMPOSED:
+        parts = [event_from_json(part) for part in data.get("parts", ())]
+        if name == "composed-gaussian":
+            return ComposedGaussianEvent(parts=tuple(_all_of(RoundedGaussianEvent, parts, name)))
+        return ComposedLaplaceEvent(parts=tuple(_all_of(DiscreteLaplaceEvent, parts, name)))
+    kind = _TAGS.get(name)
     if kind is None:
-        raise ParameterError(f"unknown event tag {data.get('event')!r}; known are {', '.join(_TAGS)}")
-    return kind(**{name: exact(data.get(name), name, "an exact number") for name in kind.__dataclass_fields__})
+        raise ParameterError(f"unknown event tag {name!r}; known are {', '.join((*_TAGS, *_COMPOSED))}")
+    return kind(**{field: exact(data.get(field), field, "an exact number") for field in kind.__dataclass_fields__})
+
+
+def _all_of(kind: type[_Part], parts: list[Event], name: str) -> list[_Part]:
+    for part in parts:
+        if not isinstance(part, kind):
+            raise ParameterError(f"a {name} event cannot hold a {type(part).__name__}")
+    return [part for part in parts if isinstance(part, kind)]

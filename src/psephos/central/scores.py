@@ -1,0 +1,420 @@
+"""Private scores of items from comparisons, with intervals: one release of wins, then post-processing.
+
+What is released, and how much noise it needs: :mod:`psephos.central.win_vector`. How scores come of it:
+:mod:`psephos.scores.noisy_wins`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
+from psephos.central.charge import charged, check_payment, warn_if_weak
+from psephos.central.consensus import check_public_facts
+from psephos.central.person_bound import bound_persons
+from psephos.central.win_vector import (
+    WinLaws,
+    best_cap,
+    private_graph_laws,
+    public_graph_laws,
+    public_graph_sensitivity,
+    released_wins,
+)
+from psephos.errors import ParameterError
+from psephos.pairwise.estimate import NoiseLaw
+from psephos.pairwise.margins import pair_counts
+from psephos.privacy.bits import BitSource, SystemBits, is_secure
+from psephos.privacy.events import event_from_json, event_to_json
+from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.ledger import Ledger
+from psephos.privacy.release import Release
+from psephos.profile.comparisons import Comparisons
+from psephos.scores.noisy_wins import NoisyFit, fit_noisy_wins
+from psephos.scores.ranks import rank_intervals
+
+__all__ = ["SCORES_SCHEMA", "PrivateScores", "private_scores", "scores_from_json", "scores_to_json"]
+
+SCORES_SCHEMA = "psephos.scores/1"
+
+_SEED = 20_260  # of the simulation behind rank intervals, which is post-processing: equal releases, equal answers
+_FAR = 1e6  # standard errors, between items that no comparisons join
+_UNKNOWN_LEAST = 1.0  # answers an item, where noise has drowned how many there were
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateScores:
+    """Scores, best first, and how sure they are.
+
+    Attributes
+    ----------
+    items, scores
+        The items by score, and their scores theta: higher is better, the mean is 0. Under the logistic link the odds
+        that u is preferred to v are ``exp(theta_u - theta_v)``.
+    low, high
+        An interval for each score, at ``level``; infinite for an item that nothing joins to others.
+    best_rank, worst_rank
+        An interval for each item's rank, 1-based; all of them hold at once at ``level``.
+    level, link
+        As asked for.
+    regularisation
+        Of the fit, in answers: follows from the noise.
+    graph
+        ``public``: who was asked what is public, and only answers are protected. ``private``: so are the questions.
+    units, pairs
+        How many units there are (a public fact), and on how many pairs a person counts at most.
+    released_items, row_sums, answers
+        What the scores were computed from, in the order of ``released_items``: noisy row sums (twice the wins less the
+        answers), and how many answers each pair has (rows of a symmetric table), public or with noise.
+    rows_noise, answers_noise
+        The laws of that noise; ``None``: the numbers of answers are public.
+    """
+
+    items: tuple[str, ...]
+    scores: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    best_rank: tuple[int, ...]
+    worst_rank: tuple[int, ...]
+    level: float
+    link: str
+    regularisation: float
+    graph: Literal["public", "private"]
+    units: int
+    pairs: int | None
+    released_items: tuple[str, ...]
+    row_sums: tuple[int, ...]
+    answers: tuple[tuple[int, ...], ...]
+    rows_noise: NoiseLaw
+    answers_noise: NoiseLaw | None
+
+    def top(self, k: int) -> tuple[str, ...]:
+        """The ``k`` items of highest score.
+
+        Which of them are sure, all at once at ``level``: those whose ``worst_rank`` is at most k.
+        """
+        return self.items[: check_integer(k, "k", low=0, high=len(self.items))]
+
+
+def private_scores(
+    data: Comparisons,
+    *,
+    epsilon: Exact,
+    delta: Exact = 0,
+    graph: Literal["public", "private"] = "private",
+    unit: Literal["person", "comparison"] = "person",
+    pairs: int | None = None,
+    link: str = "logistic",
+    level: float = 0.95,
+    bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    budget: tuple[Exact, Exact] | None = None,
+) -> Release[PrivateScores]:
+    """Release scores (Bradley-Terry and kindred) of items from comparisons under differential privacy.
+
+    Parameters
+    ----------
+    data
+        Comparisons, without weights; ties count half a win each way.
+    epsilon, delta
+        The guarantee: nats, text, a rational or a float that stands for its decimal; 0 <= delta < 1, 0 means pure.
+    graph
+        ``public``: who was asked to compare what is known (an assignment by the organiser, say), and the answers alone
+        are protected; less noise. ``private``: the pairs of each unit are protected too, and their numbers are released
+        with noise of their own.
+    unit
+        What is protected: a ``person`` with all their comparisons, or one ``comparison``.
+    pairs
+        For ``person``: on how many pairs of items one person counts at most, a public number >= 1. If absent: the
+        number of items for a private graph, and what is best for a public one
+        (:func:`psephos.central.win_vector.best_cap`). One judgement a pair is drawn from the person's own.
+    link
+        ``logistic`` (Bradley-Terry) or ``normal`` (Thurstone-Mosteller).
+    level
+        Of the intervals, between 0 and 1.
+    bits, ledger, dataset, request_id, budget
+        As for :func:`psephos.private_consensus`.
+
+    Returns
+    -------
+    Release[PrivateScores]
+
+    Raises
+    ------
+    ParameterError
+        for a parameter out of range, ballots, no comparisons, items that are not public, weighted comparisons, or a
+        unit that the data cannot have.
+    BudgetError, InsecureBitsError
+        as for :func:`psephos.private_consensus`.
+
+    Notes
+    -----
+    Adjacency: replace-one; under a public graph the replaced unit keeps its pairs and changes its answers. Intervals
+    assume independent comparisons: what several answers of one person share widens the truth and not them. With a
+    private graph they also take the noisy numbers of answers at their word.
+
+    >>> from psephos import Comparisons
+    >>> table = Comparisons.from_columns(["tea", "coffee"], [0] * 9000, [1] * 9000, [1] * 6000 + [-1] * 3000)
+    >>> release = private_scores(table, epsilon=1, graph="public", unit="comparison")
+    >>> release.value.items, round(release.value.scores[0] - release.value.scores[1], 1)  # log 2 = .69
+    (('tea', 'coffee'), 0.7)
+    """
+    check_choice(graph, "graph", ("public", "private"))
+    check_choice(link, "link", ("logistic", "normal"))
+    if not 0 < check_real(level, "level", low=0.0, high=1.0) < 1:
+        raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
+    if not isinstance(data, Comparisons):
+        raise ParameterError(f"data must be Comparisons, got {type(data).__name__}; ballots: private_consensus")
+    units = check_public_facts(data, unit)
+    eps, dlt = parse_epsilon(epsilon), parse_delta(delta)
+    if pairs is not None:
+        check_integer(pairs, "pairs", low=1)
+        if unit != "person":
+            raise ParameterError("pairs bounds a person, and the unit is one comparison")
+    check_payment(bits, ledger, dataset, request_id, budget)
+    cap = pairs
+    if unit == "person" and pairs is None:  # a public number either way
+        cap = best_cap(data, epsilon=eps, delta=dlt) if graph == "public" else data.m
+    table = data if unit == "person" else replace(data, person=None, persons=None)
+    if graph == "public":
+        if unit == "person":  # which judgement is drawn, and of which pairs, depends on the graph alone
+            table = bound_persons(data, pairs=cap or 1, bits=bits)
+        laws = public_graph_laws(public_graph_sensitivity(table), epsilon=eps, delta=dlt)
+    else:
+        laws = private_graph_laws(data.m, pairs=cap or 1, epsilon=eps, delta=dlt)
+    assumptions = ["the list of items, as seen in the data, is public"] if data.items_source == "assumed" else []
+    if graph == "public":
+        asked = "which pairs each person compared" if unit == "person" else "who was compared with whom"
+        assumptions.append(f"{asked} is public")
+    elif unit == "person":
+        assumptions.append("how many people gave comparisons is public")
+    else:
+        assumptions.append("how many comparisons there are is public")
+    if unit == "comparison":
+        assumptions.append("one comparison, not one person, is what must be hidden")
+    guarantee = Guarantee(
+        epsilon=eps, delta=Fraction(0) if laws.pure else dlt, unit=unit, assumptions=tuple(assumptions)
+    )
+    warn_if_weak(guarantee, units)
+
+    def release_now() -> Release[PrivateScores]:
+        used = table
+        if graph == "private" and unit == "person":
+            used = bound_persons(data, pairs=cap or data.m, bits=bits)
+        sums, answers, event = released_wins(used, laws, bits=bits)
+        if answers is None:
+            answers = pair_counts(used)  # public
+        value = _scores(data.items, sums, answers, laws, graph, units, cap, link, level)
+        return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
+
+    what = {
+        "release": "scores",
+        "graph": graph,
+        "unit": unit,
+        "pairs": cap,
+        "units": str(units),
+        "items": list(data.items),
+        "link": link,
+        "level": level,
+        "assumptions": assumptions,
+    }
+    return charged(
+        release_now,
+        guarantee=guarantee,
+        what=json.dumps(what, ensure_ascii=False),
+        ledger=ledger,
+        dataset=dataset,
+        request_id=request_id,
+        budget=budget,
+        to_json=scores_to_json,
+        from_json=scores_from_json,
+    )
+
+
+def _scores(
+    items: tuple[str, ...],
+    sums: NDArray[Any],
+    answers: NDArray[Any],
+    laws: WinLaws,
+    graph: Literal["public", "private"],
+    units: int,
+    pairs: int | None,
+    link: str,
+    level: float,
+) -> PrivateScores:
+    """Everything after the release: sees noisy wins, noisy or public numbers of answers, and public facts."""
+    m = len(items)
+    if laws.answers is None:
+        table, spread = answers.astype(np.float64), 0.0
+    else:
+        table = _smoothed(answers, laws.answers, most=units * min(pairs or 1, m * (m - 1) // 2))
+        spread = laws.answers.variance
+    wins = (sums.astype(np.float64) + table.sum(axis=1)) / 2.0
+    fit = fit_noisy_wins(
+        wins,
+        table,
+        noise_variance=laws.rows.variance / 4.0,
+        answers_noise_variance=spread,
+        link=link,
+        level=level,
+    )
+    low_rank, high_rank = _ranks(fit, level)
+    order = np.argsort(-fit.scores, kind="stable").tolist()
+    return PrivateScores(
+        items=tuple(items[u] for u in order),
+        scores=tuple(float(fit.scores[u]) for u in order),
+        low=tuple(float(fit.intervals[u, 0]) for u in order),
+        high=tuple(float(fit.intervals[u, 1]) for u in order),
+        best_rank=tuple(low_rank[u] for u in order),
+        worst_rank=tuple(high_rank[u] for u in order),
+        level=float(level),
+        link=link,
+        regularisation=fit.regularisation,
+        graph=graph,
+        units=units,
+        pairs=pairs,
+        released_items=items,
+        row_sums=tuple(int(x) for x in sums),
+        answers=tuple(tuple(int(x) for x in row) for row in answers),
+        rows_noise=laws.rows,
+        answers_noise=laws.answers,
+    )
+
+
+def _smoothed(answers: NDArray[Any], law: NoiseLaw, *, most: int) -> NDArray[np.float64]:
+    """A table of numbers of answers from a noisy one: shrunk towards d_u d_v / sum d by what noise explains, >= 0.
+
+    ``most`` is the public limit of their total.
+    """
+    noisy = answers.astype(np.float64)
+    m = len(noisy)
+    off = 1.0 - np.eye(m)
+    degrees = np.maximum(noisy.sum(axis=1), _UNKNOWN_LEAST)
+    degrees *= min(1.0, 2.0 * most / degrees.sum())
+    plain = np.outer(degrees, degrees) * off
+    plain *= degrees.sum() / plain.sum() if m > 1 else 0.0
+    upper = np.triu_indices(m, 1)
+    rest = float(((noisy - plain)[upper] ** 2).sum())
+    kept = max(0.0, 1.0 - len(upper[0]) * law.variance / rest) if rest else 0.0
+    table: NDArray[np.float64] = np.maximum(plain + kept * (noisy - plain), 0.0) * off
+    return table
+
+
+def _ranks(fit: NoisyFit, level: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Simultaneous rank intervals; items that nothing joins may have any order."""
+    labels = fit.component_labels
+    apart = labels[:, None] == labels[None, :]
+    scale = float(np.diagonal(fit.covariance).max(initial=0.0)) or 1.0
+    covariance = fit.covariance * apart + (0.0 if apart.all() else _FAR**2 * scale) * apart
+    draws = min(20_000, max(2_000, 10**9 // len(labels) ** 2))
+    sets = rank_intervals(fit.unshrunk, covariance, level=level, rng=np.random.default_rng(_SEED), draws=draws)
+    return sets.low, sets.high
+
+
+def scores_to_json(release: Release[PrivateScores]) -> str:
+    """The release as JSON (schema ``psephos.scores/1``). Infinite ends of intervals are ``null``."""
+    value, guarantee = release.value, release.guarantee
+    rows = zip(value.items, value.scores, value.low, value.high, value.best_rank, value.worst_rank, strict=True)
+    remaining = release.remaining
+    document = {
+        "schema": SCORES_SCHEMA,
+        "scores": [
+            {"item": item, "score": score, "low": _finite(low), "high": _finite(high), "ranks": [best, worst]}
+            for item, score, low, high, best, worst in rows
+        ],
+        "level": value.level,
+        "link": value.link,
+        "regularisation": value.regularisation,
+        "sampling": "independent comparisons assumed",
+        "guarantee": {
+            "epsilon": decimal_text(guarantee.epsilon),
+            "delta": decimal_text(guarantee.delta),
+            "adjacency": guarantee.adjacency,
+            "unit": guarantee.unit,
+            "graph": value.graph,
+            "people" if guarantee.unit == "person" else "comparisons": value.units,
+            "pairs_per_person": value.pairs,
+            "items": len(value.items),
+            "assumptions": list(guarantee.assumptions),
+        },
+        "released": {
+            "items": list(value.released_items),
+            "row_sums": [str(x) for x in value.row_sums],
+            "row_sums_noise": _law_to_json(value.rows_noise),
+            "answers": [" ".join(map(str, row)) for row in value.answers],
+            "answers_noise": None if value.answers_noise is None else _law_to_json(value.answers_noise),
+        },
+        "event": event_to_json(release.event),
+        "secure": release.secure,
+        "budget": None
+        if remaining is None
+        else {"remaining_epsilon": decimal_text(remaining[0]), "remaining_delta": decimal_text(remaining[1])},
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2)
+
+
+def scores_from_json(text: str) -> Release[PrivateScores]:
+    """The inverse of :func:`scores_to_json`.
+
+    Raises
+    ------
+    ParameterError
+        for another schema.
+    """
+    document: dict[str, Any] = json.loads(text)
+    if document.get("schema") != SCORES_SCHEMA:
+        raise ParameterError(f"the schema must be {SCORES_SCHEMA}, got {document.get('schema')!r}")
+    rows, given, released, budget = (document[name] for name in ("scores", "guarantee", "released", "budget"))
+    answers, answers_noise = released["answers"], released["answers_noise"]
+    value = PrivateScores(
+        items=tuple(row["item"] for row in rows),
+        scores=tuple(row["score"] for row in rows),
+        low=tuple(-np.inf if row["low"] is None else row["low"] for row in rows),
+        high=tuple(np.inf if row["high"] is None else row["high"] for row in rows),
+        best_rank=tuple(row["ranks"][0] for row in rows),
+        worst_rank=tuple(row["ranks"][1] for row in rows),
+        level=document["level"],
+        link=document["link"],
+        regularisation=document["regularisation"],
+        graph=given["graph"],
+        units=given["people" if given["unit"] == "person" else "comparisons"],
+        pairs=given["pairs_per_person"],
+        released_items=tuple(released["items"]),
+        row_sums=tuple(int(x) for x in released["row_sums"]),
+        answers=tuple(tuple(int(x) for x in row.split()) for row in answers),
+        rows_noise=_law_from_json(released["row_sums_noise"]),
+        answers_noise=None if answers_noise is None else _law_from_json(answers_noise),
+    )
+    return Release(
+        value=value,
+        event=event_from_json(document["event"]),
+        guarantee=Guarantee(
+            epsilon=Fraction(given["epsilon"]),
+            delta=Fraction(given["delta"]),
+            unit=given["unit"],
+            assumptions=tuple(given["assumptions"]),
+        ),
+        secure=document["secure"],
+        remaining=None
+        if budget is None
+        else (Fraction(budget["remaining_epsilon"]), Fraction(budget["remaining_delta"])),
+    )
+
+
+def _finite(x: float) -> float | None:
+    return x if np.isfinite(x) else None
+
+
+def _law_to_json(law: NoiseLaw) -> dict[str, str]:
+    return {"family": law.family, "scale": str(law.scale)}
+
+
+def _law_from_json(data: dict[str, Any]) -> NoiseLaw:
+    return NoiseLaw(family=data["family"], scale=Fraction(data["scale"]))
