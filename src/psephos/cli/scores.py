@@ -129,7 +129,5 @@ def _sentence(release: Release[PrivateScores]) -> str:
     text += f"; {count_of(value.units, *unit)}"
     if value.pairs is not None:
         text += f", each counting on {count_of(value.pairs, 'pair')} at most"
-    text += (
-        f"; all ranks lie in their intervals at once with probability {value.level:.0%}, if comparisons are independent"
-    )
+    text += f"; all rank intervals hold at once with probability {value.level:.0%}, if comparisons are independent"
     return text + spending(release)
