@@ -46,7 +46,7 @@ def test_row_sum_sensitivity_by_brute_force(m, unranked):
     assert (difference**2).sum(-1).max() == bound.l2_squared == Fraction(4 * m * (m * m - 1), 3)
 
 
-@pytest.mark.parametrize("m", [3, 4])
+@pytest.mark.parametrize("m", [3, 4, 5])
 @pytest.mark.parametrize("unranked", ["last", "missing"])
 @pytest.mark.parametrize("ratio", [1.0001, 2, 10, 100])
 def test_shaped_sensitivity_by_brute_force(m, unranked, ratio):

@@ -138,9 +138,7 @@ def plan_consensus(
     if mechanism == "footrule" and cap is not None:
         raise ParameterError("mechanism footrule is for ballots: comparisons put no item in a place")
     if intervals and cap is not None:
-        raise ParameterError(
-            "rank intervals of a consensus are for ballots; private_scores gives those of comparisons"
-        )
+        raise ParameterError("rank intervals of a consensus are for ballots; private_scores gives those of comparisons")
     if intervals and mechanism in ("exponential", "footrule", "kwiksort"):
         raise ParameterError(f"mechanism {mechanism} releases no table to give rank intervals of")
     chosen, reason = (

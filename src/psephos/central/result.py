@@ -10,6 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.central.json_parts import (
+    budget_from_json,
+    budget_to_json,
+    guarantee_from_json,
+    guarantee_to_json,
+    law_from_json,
+    law_to_json,
+    rows_from_json,
+    rows_to_json,
+)
 from psephos.central.plan import Chosen
 from psephos.central.post_processing import PostProcessing
 from psephos.central.rank_sets import SecondMoment
@@ -17,7 +27,7 @@ from psephos.central.second_moment import MomentScales
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.privacy.events import event_from_json, event_to_json
-from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.guarantee import decimal_text
 from psephos.privacy.release import Release
 from psephos.scores.ranks import RankIntervals
 
@@ -101,13 +111,6 @@ class Consensus:
 def release_to_json(release: Release[Consensus]) -> str:
     """The release as JSON. Exact numbers (epsilon, delta, costs, margins) are text; ``noise_sd`` is a double."""
     value, guarantee = release.value, release.guarantee
-    units = "people" if guarantee.unit == "person" else "comparisons"
-    budget = None
-    if release.remaining is not None:
-        budget = {
-            "remaining_epsilon": decimal_text(release.remaining[0]),
-            "remaining_delta": decimal_text(release.remaining[1]),
-        }
     document = {
         "schema": SCHEMA,
         "ranking": [{"rank": rank, "items": list(items)} for rank, items in value.ranking()],
@@ -121,19 +124,15 @@ def release_to_json(release: Release[Consensus]) -> str:
         "method": value.method,
         "rank_intervals": None if value.ranks is None or value.estimate is None else _ranks_to_json(value),
         "post_processing": None if value.post_processing is None else {"name": value.post_processing, "rho": value.rho},
-        "guarantee": {
-            "epsilon": decimal_text(guarantee.epsilon),
-            "delta": decimal_text(guarantee.delta),
-            "adjacency": guarantee.adjacency,
-            "unit": guarantee.unit,
-            "mechanism": value.mechanism,
-            "reason": value.reason,
-            "noise_sd": None if value.estimate is None else value.estimate.noise.sd,
-            units: value.units,
-            "pairs_per_person": value.pairs,
-            "items": value.m,
-            "assumptions": list(guarantee.assumptions),
-        },
+        "guarantee": guarantee_to_json(
+            guarantee,
+            value.units,
+            mechanism=value.mechanism,
+            reason=value.reason,
+            noise_sd=None if value.estimate is None else value.estimate.noise.sd,
+            pairs_per_person=value.pairs,
+            items=value.m,
+        ),
         "released": None
         if value.estimate is None
         else {
@@ -144,7 +143,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         },
         "event": event_to_json(release.event),
         "secure": release.secure,
-        "budget": budget,
+        "budget": budget_to_json(release.remaining),
     }
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if value.estimate is None:
@@ -168,7 +167,8 @@ def release_from_json(text: str) -> Release[Consensus]:
     document: dict[str, Any] = json.loads(text)
     if document.get("schema") != SCHEMA:
         raise ParameterError(f"the schema must be {SCHEMA}, got {document.get('schema')!r}")
-    given, released, budget = document["guarantee"], document["released"], document["budget"]
+    given, released = document["guarantee"], document["released"]
+    guarantee, units = guarantee_from_json(given)
     steps = document["post_processing"] or {"name": None, "rho": None}
     value = Consensus(
         tiers=tuple(tuple(entry["items"]) for entry in document["ranking"]),
@@ -184,7 +184,7 @@ def release_from_json(text: str) -> Release[Consensus]:
         rho=steps["rho"],
         mechanism=given["mechanism"],
         reason=given["reason"],
-        units=given["people" if given["unit"] == "person" else "comparisons"],
+        units=units,
         pairs=given["pairs_per_person"],
         estimate=None if released is None else _estimate_from_json(released),
         ranks=None if document["rank_intervals"] is None else _ranks_from_json(document["rank_intervals"], released),
@@ -193,16 +193,9 @@ def release_from_json(text: str) -> Release[Consensus]:
     return Release(
         value=value,
         event=event_from_json(document["event"]),
-        guarantee=Guarantee(
-            epsilon=Fraction(given["epsilon"]),
-            delta=Fraction(given["delta"]),
-            unit=given["unit"],
-            assumptions=tuple(given["assumptions"]),
-        ),
+        guarantee=guarantee,
         secure=document["secure"],
-        remaining=None
-        if budget is None
-        else (Fraction(budget["remaining_epsilon"]), Fraction(budget["remaining_delta"])),
+        remaining=budget_from_json(document["budget"]),
     )
 
 
@@ -235,7 +228,7 @@ def _ranks_from_json(data: dict[str, Any], released: dict[str, Any]) -> RankInte
 def _moment_to_json(moment: SecondMoment) -> dict[str, Any]:
     scales = moment.scales
     return {
-        "rows": [" ".join(map(str, row)) for row in moment.rows],
+        "rows": rows_to_json(moment.rows),
         "noise": {"family": scales.family, "diagonal": str(scales.diagonal), "off_diagonal": str(scales.off_diagonal)},
     }
 
@@ -244,7 +237,7 @@ def _moment_from_json(released: dict[str, Any]) -> SecondMoment:
     data = released["second_moment"]
     noise = data["noise"]
     return SecondMoment(
-        rows=tuple(tuple(int(x) for x in row.split()) for row in data["rows"]),
+        rows=rows_from_json(data["rows"]),
         scales=MomentScales(
             family=noise["family"], diagonal=Fraction(noise["diagonal"]), off_diagonal=Fraction(noise["off_diagonal"])
         ),
@@ -253,14 +246,14 @@ def _moment_from_json(released: dict[str, Any]) -> SecondMoment:
 
 def _noise_to_json(noise: NoiseLaw | PartedNoise) -> dict[str, str | None]:
     if isinstance(noise, NoiseLaw):
-        return {"family": noise.family, "scale": str(noise.scale)}
+        return {**law_to_json(noise)}
     cyclic = None if noise.cyclic is None else str(noise.cyclic)
     return {"family": "parted", "gradient": str(noise.gradient), "cyclic": cyclic}
 
 
 def _noise_from_json(data: dict[str, Any], m: int) -> NoiseLaw | PartedNoise:
     if data["family"] != "parted":
-        return NoiseLaw(family=data["family"], scale=Fraction(data["scale"]))
+        return law_from_json(data)
     cyclic = None if data["cyclic"] is None else Fraction(data["cyclic"])
     return PartedNoise(m=m, gradient=Fraction(data["gradient"]), cyclic=cyclic)
 

@@ -17,6 +17,16 @@ from numpy.typing import NDArray
 from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
 from psephos.central.charge import charged, check_payment, warn_if_weak
 from psephos.central.consensus import check_public_facts
+from psephos.central.json_parts import (
+    budget_from_json,
+    budget_to_json,
+    guarantee_from_json,
+    guarantee_to_json,
+    law_from_json,
+    law_to_json,
+    rows_from_json,
+    rows_to_json,
+)
 from psephos.central.person_bound import bound_persons
 from psephos.central.win_vector import (
     WinLaws,
@@ -31,7 +41,7 @@ from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.margins import pair_counts
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
 from psephos.privacy.events import event_from_json, event_to_json
-from psephos.privacy.guarantee import Guarantee, decimal_text
+from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
@@ -322,7 +332,6 @@ def scores_to_json(release: Release[PrivateScores]) -> str:
     """The release as JSON (schema ``psephos.scores/1``). Infinite ends of intervals are ``null``."""
     value, guarantee = release.value, release.guarantee
     rows = zip(value.items, value.scores, value.low, value.high, value.best_rank, value.worst_rank, strict=True)
-    remaining = release.remaining
     document = {
         "schema": SCORES_SCHEMA,
         "scores": [
@@ -333,29 +342,19 @@ def scores_to_json(release: Release[PrivateScores]) -> str:
         "link": value.link,
         "regularisation": value.regularisation,
         "sampling": "independent comparisons assumed",
-        "guarantee": {
-            "epsilon": decimal_text(guarantee.epsilon),
-            "delta": decimal_text(guarantee.delta),
-            "adjacency": guarantee.adjacency,
-            "unit": guarantee.unit,
-            "graph": value.graph,
-            "people" if guarantee.unit == "person" else "comparisons": value.units,
-            "pairs_per_person": value.pairs,
-            "items": len(value.items),
-            "assumptions": list(guarantee.assumptions),
-        },
+        "guarantee": guarantee_to_json(
+            guarantee, value.units, graph=value.graph, pairs_per_person=value.pairs, items=len(value.items)
+        ),
         "released": {
             "items": list(value.released_items),
             "row_sums": [str(x) for x in value.row_sums],
-            "row_sums_noise": _law_to_json(value.rows_noise),
-            "answers": [" ".join(map(str, row)) for row in value.answers],
-            "answers_noise": None if value.answers_noise is None else _law_to_json(value.answers_noise),
+            "row_sums_noise": law_to_json(value.rows_noise),
+            "answers": rows_to_json(value.answers),
+            "answers_noise": None if value.answers_noise is None else law_to_json(value.answers_noise),
         },
         "event": event_to_json(release.event),
         "secure": release.secure,
-        "budget": None
-        if remaining is None
-        else {"remaining_epsilon": decimal_text(remaining[0]), "remaining_delta": decimal_text(remaining[1])},
+        "budget": budget_to_json(release.remaining),
     }
     return json.dumps(document, ensure_ascii=False, indent=2)
 
@@ -371,8 +370,9 @@ def scores_from_json(text: str) -> Release[PrivateScores]:
     document: dict[str, Any] = json.loads(text)
     if document.get("schema") != SCORES_SCHEMA:
         raise ParameterError(f"the schema must be {SCORES_SCHEMA}, got {document.get('schema')!r}")
-    rows, given, released, budget = (document[name] for name in ("scores", "guarantee", "released", "budget"))
-    answers, answers_noise = released["answers"], released["answers_noise"]
+    rows, given, released = (document[name] for name in ("scores", "guarantee", "released"))
+    guarantee, units = guarantee_from_json(given)
+    answers_noise = released["answers_noise"]
     value = PrivateScores(
         items=tuple(row["item"] for row in rows),
         scores=tuple(row["score"] for row in rows),
@@ -384,37 +384,22 @@ def scores_from_json(text: str) -> Release[PrivateScores]:
         link=document["link"],
         regularisation=document["regularisation"],
         graph=given["graph"],
-        units=given["people" if given["unit"] == "person" else "comparisons"],
+        units=units,
         pairs=given["pairs_per_person"],
         released_items=tuple(released["items"]),
         row_sums=tuple(int(x) for x in released["row_sums"]),
-        answers=tuple(tuple(int(x) for x in row.split()) for row in answers),
-        rows_noise=_law_from_json(released["row_sums_noise"]),
-        answers_noise=None if answers_noise is None else _law_from_json(answers_noise),
+        answers=rows_from_json(released["answers"]),
+        rows_noise=law_from_json(released["row_sums_noise"]),
+        answers_noise=None if answers_noise is None else law_from_json(answers_noise),
     )
     return Release(
         value=value,
         event=event_from_json(document["event"]),
-        guarantee=Guarantee(
-            epsilon=Fraction(given["epsilon"]),
-            delta=Fraction(given["delta"]),
-            unit=given["unit"],
-            assumptions=tuple(given["assumptions"]),
-        ),
+        guarantee=guarantee,
         secure=document["secure"],
-        remaining=None
-        if budget is None
-        else (Fraction(budget["remaining_epsilon"]), Fraction(budget["remaining_delta"])),
+        remaining=budget_from_json(document["budget"]),
     )
 
 
 def _finite(x: float) -> float | None:
     return x if np.isfinite(x) else None
-
-
-def _law_to_json(law: NoiseLaw) -> dict[str, str]:
-    return {"family": law.family, "scale": str(law.scale)}
-
-
-def _law_from_json(data: dict[str, Any]) -> NoiseLaw:
-    return NoiseLaw(family=data["family"], scale=Fraction(data["scale"]))
