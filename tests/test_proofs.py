@@ -25,7 +25,7 @@ from psephos.central.person_bound import bound_persons
 from psephos.central.probe import probe_scales
 from psephos.central.second_moment import free_moment_scales
 from psephos.central.shaped import shaped_scales
-from psephos.pairwise import margins_plain, pair_counts, pairwise_margins
+from psephos.pairwise import margins_plain, pair_counts
 from psephos.privacy import InsecureBits
 from psephos.privacy.balls import GibbsSums, LazyUniform, ball
 from psephos.privacy.gaussian import mu_lower
@@ -324,7 +324,7 @@ def gibbs(costs):
 
 @pytest.mark.parametrize("unranked", ["last", "missing"])
 def test_loss_of_the_exponential_mechanism_in_rationals(unranked):
-    """exp(-beta/2) = 1/2, so exp(epsilon) = 4^l1. One person alone loses half of epsilon, among many others nearly all."""
+    """exp(-beta/2) = 1/2, so exp(epsilon) = 4^l1. One person alone loses half of epsilon, among many nearly all."""
     orders = list(itertools.permutations(range(3)))
     ballots = ballot_tables(3, unranked)
     reverse = margins_of(Ballot.strict((2, 1, 0)), 3)
@@ -556,6 +556,36 @@ def test_a_look_its_branch_and_the_moment_together(m, unranked):
     assert 0.999 * mu_squared < total.max() <= mu_squared * (1 + 1e-12)
 
 
+def scores_of(ballot, m, unranked):
+    """Items below less items above, without making a table."""
+    groups = [*ballot.groups]
+    rest = tuple(set(range(m)).difference(*groups))
+    if unranked == "last":
+        groups.append(rest)
+    scores, above, all_items = [0] * m, 0, sum(map(len, groups))
+    for group in groups:
+        for u in group:
+            scores[u] = all_items - 2 * above - len(group)
+        above += len(group)
+    return scores
+
+
+@BOTH
+def test_the_second_moment_of_six_items(unranked):
+    """All ballots against one of each shape: no two are orthogonal and strict, and the room is what the page says."""
+    assert all(scores_of(b, 4, unranked) == margins_of(b, 4, unranked).sum(axis=1).tolist() for b in all_ballots(4))
+    square = strict_norm(6)
+    scores = np.unique([scores_of(ballot, 6, unranked) for ballot in all_ballots(6)], axis=0)
+    shapes = np.unique(np.sort(scores, axis=1), axis=0)
+    products = shapes @ scores.T
+    lengths = ((shapes**2).sum(axis=1)[:, None], (scores**2).sum(axis=1)[None, :])
+    moment = lengths[0] ** 2 + lengths[1] ** 2 - 2 * products**2
+    room = 4 * square - (lengths[0] + lengths[1] - 2 * products)
+    assert moment.max() == 2 * square**2 - 8
+    assert (moment <= 2 * square * room).all()
+    assert (moment == (2 * square - 4) * room)[room > 0].any()
+
+
 # ------------------------------------------------------------------ ranks
 
 
@@ -569,23 +599,3 @@ def test_few_items_have_percentiles_that_reach_the_last_rank():
     reach = int((np.percentile(ranks, 97.5, axis=0) == m).sum())
     assert 0 < reach <= 40
     assert (ranks == m).sum() == draws
-
-
-def test_coverage_counts_who_is_above_and_below():
-    """Whatever relation implies a true difference: intervals hold every rank that breaking ties could give."""
-    rng = np.random.default_rng(7)
-    for _ in range(200):
-        m = int(rng.integers(1, 7))
-        theta = rng.integers(0, 4, m)
-        better = (theta[:, None] > theta[None, :]) & (rng.random((m, m)) < 0.5)
-        low, high = 1 + better.sum(axis=0), m - better.sum(axis=1)
-        assert (low <= 1 + (theta[None, :] > theta[:, None]).sum(axis=1)).all()
-        assert (high >= m - (theta[None, :] < theta[:, None]).sum(axis=1)).all()
-
-
-def test_what_is_drawn_of_a_person_is_one_judgement_a_pair():
-    """The table that bounds a person has entries in {-1, 0, 1} however often one pair was judged."""
-    data = Comparisons.from_columns(list("abc"), [0] * 50 + [1], [1] * 50 + [2], [1] * 51, person=[0] * 51)
-    used = bound_persons(data, pairs=9, bits=InsecureBits(seed=1))
-    assert np.abs(pairwise_margins(used)).max() == 1
-    assert used.records == 2

@@ -157,6 +157,17 @@ def test_many_comparisons_a_person_leave_nothing_to_shape(mechanism):
         private_consensus(DUELS, epsilon=1, delta=DELTA, mechanism=mechanism, pairs=3)
 
 
+@pytest.mark.parametrize(("m", "k"), [(11, 9), (12, 10), (20, 18), (6, 12)])
+def test_shaped_spends_more_on_scores_where_they_are_nearly_all(m, k):
+    """Nine tenths would put less noise on cycles than `gaussian` does."""
+    plan = plan_consensus(m, epsilon=1, delta=DELTA, mechanism="shaped", pairs=k)
+    assert plan.law.gradient < plan.law.cyclic
+    event = shaped_margins(
+        np.zeros((m, m), dtype=np.int64), plan.scales, margins=plan.margins, rows=plan.rows, bits=InsecureBits(seed=1)
+    )[1]
+    assert Fraction(999, 1000) <= epsilon_of(event, DELTA) <= 1
+
+
 def test_refusals_of_shaped():
     with pytest.raises(ParameterError, match="delta > 0"):
         plan_consensus(4, epsilon=1, mechanism="shaped")

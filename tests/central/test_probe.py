@@ -201,6 +201,16 @@ def test_a_release_round_trips_and_says_what_it_did():
     assert private_consensus(ORDER, epsilon=1, delta=DELTA, mechanism="probe").value.tiers[0] == ("a",)
 
 
+@pytest.mark.parametrize("epsilon", ["1e5", "1e6", "1e9"])
+@pytest.mark.parametrize("level", [None, 0.9])
+@pytest.mark.filterwarnings("ignore:epsilon")
+def test_noise_that_rounding_takes_away(epsilon, level):
+    """Within the legal range of epsilon the noise can be 0 after rounding: no division by its variance."""
+    for profile in (CYCLE, ORDER):
+        value = private_consensus(profile, epsilon=epsilon, delta=DELTA, mechanism="probe", level=level).value
+        assert value.estimate.margins.shape == (4, 4)
+
+
 def test_refusals():
     with pytest.raises(ParameterError, match="delta > 0"):
         plan_consensus(4, epsilon=1, mechanism="probe")

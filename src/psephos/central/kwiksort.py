@@ -15,9 +15,9 @@ may contradict one another, which makes no more comparisons in the mean: fix all
 numbers of items above and below are, over all pivots, as unequal as those of an order or less (Landau 1953), and the
 mean number of comparisons is convex in n.
 
-**Sensitivity.** One unit moves each of at most k pairs by at most 2 (:mod:`psephos.central.margin_sensitivity`): k = D
-for a ballot, the cap on pairs for a person's comparisons, and 1 for a single comparison (or it moves two pairs by 1,
-which is no further in either norm). With ``n = min(M, k)`` the noise is that for integers of sensitivity
+**Sensitivity.** One unit adds -1, 0 or +1 to at most k pairs (:mod:`psephos.central.margin_sensitivity`): k = D for a
+ballot, the cap on pairs for a person's comparisons, and 1 for a single comparison. Replacing it moves no entry by more
+than 2, and the table by at most 2 k in the l1 norm and 4 k in the squared l2 norm. With ``n = min(M, k)`` the noise is that for integers of sensitivity
 
     l1 = 2 n,        l2^2 = 4 n.
 

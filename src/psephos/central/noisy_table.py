@@ -54,12 +54,12 @@ _WEIGHT_BITS = 20
 def better_half(first: Fraction, second: Fraction) -> Fraction:
     """The weight of the second of two independent estimates of these variances in their best average.
 
-    Rounded to 20 bits, which keeps the fractions of an averaged table short.
+    Rounded to 20 bits, which keeps the fractions of an averaged table short; 0 if the first has no variance.
 
     >>> better_half(Fraction(30), Fraction(10))
     Fraction(3, 4)
     """
-    return Fraction(round(first / (first + second) * 2**_WEIGHT_BITS), 2**_WEIGHT_BITS)
+    return Fraction(round(first / (first + second) * 2**_WEIGHT_BITS), 2**_WEIGHT_BITS) if first else Fraction(0)
 
 
 def averaged_variance(first: Fraction, second: Fraction, *, weight: Fraction) -> Fraction:

@@ -102,6 +102,8 @@ def surplus(estimate: PairwiseEstimate, *, people: int) -> float:
     >>> round(surplus(estimate, people=0), 2)  # (243 / (16 + 1/12) - 1) / sqrt 2
     9.98
     """
+    if not estimate.noise.cyclic_variance:  # so little noise that rounding takes all of it
+        return math.inf
     relative, dof = _relative_rest(estimate, model_part(estimate, people=people))
     return (relative - dof) / math.sqrt(2 * dof)
 

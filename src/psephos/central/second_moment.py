@@ -37,8 +37,9 @@ Then
     sum |w - w'|^2 / v_i + sum |s - t|^2 / tau_j^2 + F / (2 R tau^2)
       <= |s - t|^2 / tau^2 + sum 4 (D - R/m) / v_i + F / (2 R tau^2) <= sum 4 D / v_i + sum 4 R / tau_j^2,
 
-what the tables cost alone. So the event of the tables is the event of all together, and its mu bounds all. It holds for
-each two ballots whichever releases are made, so also if the later ones are chosen by the earlier (``probe``). It is as
+what the tables cost alone. So the event of the tables is the event of all together, and its mu bounds all. If a second
+table is chosen by the first (``probe``): for two given ballots the first costs what it costs, and the second with the
+moment at most the larger of what its two forms do, each of which the inequality bounds together with the first. It is as
 much noise as S would have if a quarter (``borda``) or (m + 1)/(6 m) (``gaussian``) of mu^2 were spent on it.
 
 **Beside Laplace noise on margins: nothing.** With a = s + t and b = s - t, ``s s^T - t t^T = (a b^T + b a^T)/2``, and

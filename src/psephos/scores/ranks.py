@@ -13,7 +13,8 @@ from these relations true (tiers, the top K for every K), so nothing is lost by 
 
 **Simulation.** q comes from B independent draws of the errors: the ``ceil((B + 1) level)``-th smallest of their maxima.
 The true maximum is exchangeable with the drawn ones, so it lies at or below that order statistic with probability >=
-``level`` for every B (draws are part of the experiment). What B buys is that two runs agree: q is the quantile of an
+``level`` for every B, over draws and errors together. Draws that are fixed in advance give one of the possible q, whose
+coverage is not the level but near it. What B buys is that two runs agree: q is the quantile of an
 order that varies with standard deviation ``sqrt(level (1 - level) / B)``, .0015 for 20,000 draws at .95.
 
 **Tiers.** "Surely better" is transitive: ``x_i - x_k > q (se_ij + se_jk) >= q se_ik``, since standard deviations of
