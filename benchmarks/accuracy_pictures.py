@@ -3,8 +3,8 @@
     python benchmarks/accuracy_pictures.py docs/accuracy
 
 reads ``accuracy.csv`` in that folder and writes one picture for each population and guarantee beside it: mean excess
-against t = epsilon N, a panel for each number of items, averaged over the numbers of people. Then it prints the cells in
-which ``auto`` is not within 5 % or two standard errors of the best, as a table for the documentation.
+against t = epsilon N, a panel for each number of items, averaged over the numbers of people. Then it prints the cells
+in which ``auto`` is not within 5 % or two standard errors of the best, as a table for the documentation.
 """
 
 from __future__ import annotations

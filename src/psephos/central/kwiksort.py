@@ -17,7 +17,8 @@ mean number of comparisons is convex in n.
 
 **Sensitivity.** One unit adds -1, 0 or +1 to at most k pairs (:mod:`psephos.central.margin_sensitivity`): k = D for a
 ballot, the cap on pairs for a person's comparisons, and 1 for a single comparison. Replacing it moves no entry by more
-than 2, and the table by at most 2 k in the l1 norm and 4 k in the squared l2 norm. With ``n = min(M, k)`` the noise is that for integers of sensitivity
+than 2, and the table by at most 2 k in the l1 norm and 4 k in the squared l2 norm. With ``n = min(M, k)`` the noise is
+that for integers of sensitivity
 
     l1 = 2 n,        l2^2 = 4 n.
 

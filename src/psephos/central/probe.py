@@ -1,7 +1,7 @@
 """Look with a tenth of the budget, then spend the rest where it helps: (epsilon, delta), delta > 0.
 
-Scores alone (``borda``) are measured with less noise than the scores of noisy margins (``gaussian``) have, two thirds of
-the variance for many items, and cannot express cycles; which of the two is better depends on the data. So:
+Scores alone (``borda``) are measured with less noise than the scores of noisy margins (``gaussian``) have, two thirds
+of the variance for many items, and cannot express cycles; which of the two is better depends on the data. So:
 
 1. **Look.** The margins are released with rounded normal noise under a tenth of mu^2.
 2. **Decide**, on that release and public facts alone. Its part that is no Bradley-Terry table (for comparisons: its

@@ -39,8 +39,8 @@ Then
 
 what the tables cost alone. So the event of the tables is the event of all together, and its mu bounds all. If a second
 table is chosen by the first (``probe``): for two given ballots the first costs what it costs, and the second with the
-moment at most the larger of what its two forms do, each of which the inequality bounds together with the first. It is as
-much noise as S would have if a quarter (``borda``) or (m + 1)/(6 m) (``gaussian``) of mu^2 were spent on it.
+moment at most the larger of what its two forms do, each of which the inequality bounds together with the first. It is
+as much noise as S would have if a quarter (``borda``) or (m + 1)/(6 m) (``gaussian``) of mu^2 were spent on it.
 
 **Beside Laplace noise on margins: nothing.** With a = s + t and b = s - t, ``s s^T - t t^T = (a b^T + b a^T)/2``, and
 

@@ -15,8 +15,8 @@ For ballots S = 4 D, Gam = 4 (m^2 - 1)/3 and Cyc = 4 (m - 1)(m - 2)/6, and one r
 so nothing is lost by composing. ``share`` of mu^2 is spent on the gradient part: ``a = Gam / (share mu^2)``,
 ``b = Cyc / ((1 - share) mu^2)``. a < b is required (share > Gam / S, the share at which the noise would be that of
 ``gaussian``), and not for convenience: for a > b the bound is false for answers that are not transitive, since a
-three-cycle reversed moves C by more than any ballot can. For comparisons on k pairs a person, m - 1 <= k <= (m^2 - 1)/3,
-Cyc is 0: scores alone cost what all margins do, and the mechanism has nothing to shape.
+three-cycle reversed moves C by more than any ballot can. For comparisons on k pairs a person, with
+m - 1 <= k <= (m^2 - 1)/3, Cyc is 0: scores alone cost what all margins do, and the mechanism has nothing to shape.
 Source: Dong, Roth and Su, Corollary 3.3 (composition).
 """
 
@@ -64,8 +64,8 @@ def shaped_scales(
 ) -> ShapedScales:
     """The two noise scales, rounded up; reads no data.
 
-    ``margins`` and ``rows`` are the sensitivities of the two releases. ``share`` is :data:`SHARE` if absent, or half way
-    from the least possible one to 1 where that is more.
+    ``margins`` and ``rows`` are the sensitivities of the two releases. ``share`` is :data:`SHARE` if absent, or half
+    way from the least possible one to 1 where that is more.
 
     Raises
     ------
