@@ -302,7 +302,9 @@ def test_auto_reads_public_facts_and_gives_its_reason():
     assert [names[people, 0] for people in (100, 5000, 10**6)] == ["borda", "laplace", "laplace"]
     assert [names[people, "1e-6"] for people in (100, 5000, 10**6)] == ["borda", "probe", "probe"]
     assert plan_consensus(10, epsilon=1).mechanism == "laplace"
-    assert "cycles of 0.0% of the answers show" in plan_consensus(10, epsilon=1).reason
+    assert "cycles of 0.0% of the answers, and larger ones, show" in plan_consensus(10, epsilon=1).reason
+    assert plan_consensus(10, epsilon=1, people=10**4000).mechanism == "laplace"
+    assert plan_consensus(10, epsilon="1e-300", delta="1e-300", people=1).mechanism == "borda"
     assert "scores have less noise" in plan_consensus(10, epsilon=1, people=100).reason
     assert "so all goes to scores" in plan_consensus(10, epsilon=1, delta="1e-6", people=100).reason
     # Few items: Laplace noise on scores is so much less than normal noise that no look pays.

@@ -40,6 +40,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
 # What `auto` goes by; measured: docs/accuracy.md.
 _CYCLES_SMALL = 0.02  # root mean square of a margin's cyclic part, as a share of the answers, that still matters
 _CYCLES_LARGE = 0.2  # and in a very divided population
+_MANY = Fraction(10**300)  # answers
 _NO_DEARER = 1.15  # normal noise on scores, relative to Laplace noise, from which a probe is not worth it
 
 
@@ -213,26 +214,27 @@ def _choose(
         sds = " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
         return table, f"the least noise on margins, and scores alone would cost as much: standard deviation {sds}"
     all_pairs = m * (m - 1) // 2
-    answers = None if people is None else people * min(cap or all_pairs, all_pairs) / all_pairs
+    # How many answers a pair has on average at most; so many that noise does not matter, if nothing is known.
+    answers = _MANY if people is None else min(Fraction(people * min(cap or all_pairs, all_pairs), all_pairs), _MANY)
     if delta and table == "gaussian" and _normal_scores_are_no_dearer(epsilon, delta, rows):
-        look = float(probe_scales(m, margins=margins, rows=rows, epsilon=epsilon, delta=delta).look)
-        seen = _least_seen(m, look, answers)
+        look = probe_scales(m, margins=margins, rows=rows, epsilon=epsilon, delta=delta).look
+        seen = _least_seen(m, float(min(look, _MANY)), answers)
         if seen > _CYCLES_LARGE:
             return "borda", f"a look would show cycles of {seen:.1%} of the answers at least, so all goes to scores"
         return "probe", "a look decides whether the rest goes to scores or to margins"
     seen = _least_seen(m, noise[table], answers)
     if seen > _CYCLES_SMALL:
         return "borda", f"margins would show cycles of {seen:.1%} of the answers at least, and scores have less noise"
-    return table, f"cycles of {seen:.1%} of the answers show in these margins"
+    return table, f"cycles of {seen:.1%} of the answers, and larger ones, show in these margins"
 
 
-def _least_seen(m: int, sd: float, answers: float | None) -> float:
+def _least_seen(m: int, sd: float, answers: Fraction) -> float:
     """The least cyclic part that stands two standard deviations out of such noise, as a share of a pair's answers.
 
-    Root mean square over D pairs; 0 for unknown, many answers.
+    Root mean square over D pairs.
     """
     dof = m * (m - 1) // 2 - (m - 1)
-    return math.sqrt(2) / (dof / 2) ** 0.25 * sd / answers if answers else 0.0
+    return math.sqrt(2) / math.sqrt(math.sqrt(dof / 2)) * sd / float(answers)
 
 
 def _normal_scores_are_no_dearer(epsilon: Fraction, delta: Fraction, rows: MarginSensitivity) -> bool:
