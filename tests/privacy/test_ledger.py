@@ -106,7 +106,9 @@ def die(*args, **kwargs):
 
 consensus.{point} = die
 profile = Profile.from_rankings({{("a", "b", "c"): 50, ("b", "a", "c"): 20}}, items=["a", "b", "c"])
-private_consensus(profile, epsilon="0.3", ledger=Ledger(sys.argv[1]), dataset="poll", request_id="r1")
+private_consensus(
+    profile, epsilon="0.3", mechanism="laplace", ledger=Ledger(sys.argv[1]), dataset="poll", request_id="r1"
+)
 """
 
 
@@ -118,7 +120,7 @@ def test_p13_kill_between_debit_and_release_loses_budget_and_never_grants_it(led
     assert worker.returncode == -signal.SIGKILL
     assert ledger.remaining("poll")[0] == Fraction(7, 10)
     with pytest.raises(BudgetError, match="stays spent"):
-        private_consensus(PROFILE, epsilon="0.3", ledger=ledger, dataset="poll", request_id="r1")
+        private_consensus(PROFILE, epsilon="0.3", mechanism="laplace", ledger=ledger, dataset="poll", request_id="r1")
     assert ledger.remaining("poll")[0] == Fraction(7, 10)
 
 
