@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -80,6 +81,28 @@ def summary(rows: list[dict[str, str]]) -> str:
     return "\n".join([f"{right} of {len(cells)} cells", "", *head, *lines])
 
 
+def within(rows: list[dict[str, str]]) -> set[tuple[str, str]]:
+    """The mechanisms and post-processings of one cell within 5 % or two standard errors of the best."""
+    measured = [row for row in rows if row["mechanism"] != "auto"]
+    best = min(measured, key=lambda row: float(row["excess"]))
+
+    def allowed(row: dict[str, str]) -> float:
+        errors = math.hypot(float(row["standard_error"]), float(best["standard_error"]))
+        return float(best["excess"]) + max(0.05 * float(best["excess"]), 2 * errors, 1e-9)
+
+    return {(row["mechanism"], row["post_processing"]) for row in measured if float(row["excess"]) <= allowed(row)}
+
+
+def out_of_reach(rows: list[dict[str, str]]) -> str:
+    """In how many groups of cells with the same public facts no choice is right for all populations."""
+    groups: dict[tuple[str, ...], dict[str, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row["population"] in ("mallows", "plackett-luce", "camps"):
+            groups[tuple(row[key] for key in ("items", "people", "t", "delta"))][row["population"]].append(row)
+    empty = sum(not set.intersection(*map(within, cells.values())) for cells in groups.values())
+    return f"in {empty} of {len(groups)} groups of cells with equal public facts no choice is right for all populations"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -88,6 +111,7 @@ def main() -> None:
         rows = list(csv.DictReader(stream))
     pictures(rows, folder)
     print(summary(rows))
+    print(out_of_reach(rows))
 
 
 if __name__ == "__main__":
