@@ -115,6 +115,18 @@ def nonnegative(value: object, name: str) -> Fraction:
     return result
 
 
+def check_level(value: object) -> float:
+    """The level of intervals: strictly between 0 and 1, and low enough to be simulated.
+
+    >>> check_level(0.95)
+    0.95
+    """
+    level = check_real(value, "level", low=-1e300, high=1e300)
+    if not 0 < level <= 0.9999:
+        raise ParameterError(f"level must be > 0 and <= 0.9999, got {value!r}")
+    return level
+
+
 def fold(text: str) -> str:
     """The form in which names are compared: NFC, runs of white space as one space, none at the ends.
 

@@ -8,6 +8,7 @@ else depends on public facts alone (parameters, sizes, budgets).
 from __future__ import annotations
 
 __all__ = [
+    "AccuracyWarning",
     "BudgetError",
     "DataError",
     "DataWarning",
@@ -55,6 +56,10 @@ class MissingExtraError(PsephosError, ImportError):
 
 class DataWarning(UserWarning):
     """A file contradicts itself in a way that does not change what is read from its body."""
+
+
+class AccuracyWarning(UserWarning):
+    """A release is legal, and its noise, a public fact, leaves next to nothing to see."""
 
 
 class PrivacyWarning(UserWarning):

@@ -3,16 +3,17 @@
 import itertools
 import json
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from psephos import Ballot, Comparisons, Profile, private_consensus, read_preflib
+from psephos import Ballot, Comparisons, Profile, fit_scores, private_consensus, read_preflib
 from psephos.central import consensus as consensus_module
 from psephos.central import plan_consensus, release_from_json, release_to_json
-from psephos.errors import ParameterError
+from psephos.errors import AccuracyWarning, ParameterError
 from psephos.privacy import DiscreteLaplaceEvent, InsecureBits
 
 PROFILE = Profile.from_rankings(
@@ -302,10 +303,10 @@ def test_auto_reads_public_facts_and_gives_its_reason():
     assert [names[people, 0] for people in (100, 5000, 10**6)] == ["borda", "laplace", "laplace"]
     assert [names[people, "1e-6"] for people in (100, 5000, 10**6)] == ["borda", "probe", "probe"]
     assert plan_consensus(10, epsilon=1).mechanism == "laplace"
-    assert "cycles of 0.0% of the answers, and larger ones, show" in plan_consensus(10, epsilon=1).reason
+    assert "hides only cycles smaller than" in plan_consensus(10, epsilon=1).reason
     assert plan_consensus(10, epsilon=1, people=10**4000).mechanism == "laplace"
     assert plan_consensus(10, epsilon="1e-300", delta="1e-300", people=1).mechanism == "borda"
-    assert "scores have less noise" in plan_consensus(10, epsilon=1, people=100).reason
+    assert "scores alone have less of it" in plan_consensus(10, epsilon=1, people=100).reason
     assert "so all goes to scores" in plan_consensus(10, epsilon=1, delta="1e-6", people=100).reason
     # Few items: Laplace noise on scores is so much less than normal noise that no look pays.
     assert plan_consensus(5, epsilon=1, delta="1e-6", people=300).mechanism == "borda"
@@ -314,9 +315,44 @@ def test_auto_reads_public_facts_and_gives_its_reason():
     assert (small.mechanism, small.delta) == ("laplace", 0)
     # One comparison moves two scores as it moves one margin, so scores are cheap there too.
     assert plan_consensus(10, epsilon=1, unit="comparison", people=100).mechanism == "borda"
-    assert plan_consensus(10, epsilon=1, pairs=10, people=100).mechanism == "laplace"
+    # Where each counts on m pairs, scores have less Laplace noise than those of margins, and as much normal noise.
+    assert plan_consensus(10, epsilon=1, pairs=10, people=100).mechanism == "borda"
+    few = plan_consensus(6, epsilon="0.01", delta="1e-3", pairs=6, people=100)
+    assert (few.mechanism, "as much" in few.reason) == ("gaussian", True)
     with pytest.raises(ParameterError, match="m must be"):
         plan_consensus(0, epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("people", "mechanism", "noisy"),
+    [
+        (5, "laplace", True),
+        (5, "borda", True),
+        (50_000, "laplace", False),
+        (50_000, "borda", False),
+        (50_000, "probe", False),
+        (3, "probe", True),
+    ],
+)
+def test_a_release_of_mostly_noise_says_so(people, mechanism, noisy):
+    """From public facts alone: the same warning whatever the ballots are."""
+    for ranking in (("a", "b", "c"), (("a", "b", "c"),)):
+        profile = Profile.from_rankings({ranking: people}, items=list("abc"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            private_consensus(profile, epsilon="0.5", delta="1e-6", mechanism=mechanism)
+        assert [w.category is AccuracyWarning for w in caught] == [True] * noisy
+
+
+def test_the_estimate_of_complete_ballots_can_be_fitted():
+    """Everything computed from a release is free, scores too."""
+    profile = Profile.from_rankings({tuple("abc"): 70_000, tuple("bca"): 30_000}, items=list("abc"))
+    release = private_consensus(profile, epsilon=1, mechanism="laplace")
+    again = release_from_json(release_to_json(release))
+    for estimate in (release.value.estimate, again.value.estimate):
+        assert fit_scores(estimate).scores == pytest.approx(fit_scores(profile).scores, abs=0.01)
+        assert estimate.answers[0, 1] == 100_000
+    assert private_consensus(profile, epsilon=1, unranked="missing").value.estimate.answers is None
 
 
 def test_burlington_winner():

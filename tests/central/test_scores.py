@@ -165,7 +165,7 @@ def test_pure_and_normal_noise():
     [
         ({"graph": "secret"}, "graph must be"),
         ({"link": "probit"}, "link must be"),
-        ({"level": 1}, "level must lie strictly"),
+        ({"level": 1}, "level must be > 0"),
         ({"level": float("nan")}, "level must"),
         ({"unit": "answer"}, "unit must be"),
         ({"pairs": 0}, "pairs must be"),

@@ -130,6 +130,12 @@ def test_cost_reads_no_data_and_states_the_noise(psephos):
     assert "* borda: debits epsilon 1, delta 0" in table  # 10 items: Laplace noise on scores is the least
     assert "laplace: debits epsilon 1, delta 0;" in table
     assert "so all goes to scores" in table
+    charged = psephos(
+        "cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--level", "0.95", "--format", "json"
+    )
+    rows = {row["mechanism"]: row for row in json.loads(charged.stdout)["mechanisms"]}
+    assert rows["borda"]["delta"] == "1e-6"  # normal noise, beside which a second moment is free
+    assert "kwiksort" not in rows
     done = psephos("cost", "--items", "10", "--epsilon", "1", "--delta", "1e-6", "--people", "500", "--format", "json")
     document = json.loads(done.stdout)
     assert (document["items"], document["people"], document["unit"]) == (10, 500, "person")

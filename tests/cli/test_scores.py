@@ -52,7 +52,7 @@ def test_json(psephos, duels):
         (["--top", "2", "--format", "json"], "--top is for tables"),
         (["--graph", "hidden"], "graph must be"),
         (["--link", "cauchy"], "link must be"),
-        (["--level", "1"], "level must lie"),
+        (["--level", "1"], "level must be > 0 and <= 0.9999"),
         (["--format", "yaml"], "format must be"),
         (["--ledger", "l.db"], "--ledger and --dataset go together"),
         (["--budget", "1"], "need --ledger and --dataset"),

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from psephos._check import Exact
-from psephos.errors import InsecureBitsError, ParameterError, PrivacyWarning
+from psephos.errors import AccuracyWarning, InsecureBitsError, ParameterError, PrivacyWarning
 from psephos.privacy.bits import BitSource, is_secure
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 
-__all__ = ["charged", "check_payment", "warn_if_weak"]
+__all__ = ["charged", "check_payment", "warn_if_noise", "warn_if_weak"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,16 @@ def warn_if_weak(guarantee: Guarantee, units: int) -> None:
     if guarantee.delta * units >= 1:
         text = f"delta {decimal_text(guarantee.delta)} would allow publishing one of {units} {guarantee.unit}s outright"
         warnings.warn(PrivacyWarning(text), stacklevel=3)
+
+
+def warn_if_noise(noise: float, possible: float) -> None:
+    """Warn where noise on an item's score has more than a third of the size that any score could have.
+
+    Both are public facts: ``noise`` is a standard deviation, ``possible`` what the score would be in unanimity.
+    """
+    if noise > possible / 3:
+        text = f"noise of standard deviation {noise:.3g} on scores of at most {possible:.3g}: the order is mostly noise"
+        warnings.warn(AccuracyWarning(text), stacklevel=3)
 
 
 def check_payment(

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from psephos._check import Exact, check_choice, check_real
+from psephos._check import Exact, check_choice, check_level, check_real
 from psephos.central.borda import borda_margins
-from psephos.central.charge import charged, check_payment, warn_if_weak
+from psephos.central.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.central.exponential import exponential_order
 from psephos.central.footrule import footrule_order
 from psephos.central.gaussian import gaussian_margins
@@ -27,7 +28,7 @@ from psephos.central.plan import Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
 from psephos.central.probe import ProbeScales, probe_margins
 from psephos.central.rank_sets import rank_sets, second_moment
-from psephos.central.result import Consensus, release_from_json, release_to_json
+from psephos.central.result import Consensus, complete_answers, release_from_json, release_to_json
 from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
@@ -137,8 +138,8 @@ def private_consensus(
     check_choice(unranked, "unranked", ("last", "missing"))
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     limit = check_real(time_limit, "time_limit", low=0.0)
-    if level is not None and not 0 < check_real(level, "level", low=0.0, high=1.0) < 1:
-        raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
+    if level is not None:
+        check_level(level)
     units = check_public_facts(data, unit)
     if isinstance(data, Comparisons) and unit == "person":
         pairs = data.m if pairs is None else pairs
@@ -159,6 +160,9 @@ def private_consensus(
     guarantee = Guarantee(epsilon=plan.epsilon, delta=plan.delta, unit=unit, assumptions=_assumptions(data, unit))
     check_payment(bits, ledger, dataset, request_id, budget)
     warn_if_weak(guarantee, units)
+    if plan.score_sd is not None and data.m > 1:
+        counted = data.m - 1 if isinstance(data, Profile) else 2 * (pairs or 1) / data.m  # of an item, by one unit
+        warn_if_noise(plan.score_sd, float(min(Fraction(units) * Fraction(counted), Fraction(10**300))))
 
     def release_now() -> Release[Consensus]:
         exact = exact_margins(data, plan, unranked, bits)
@@ -167,7 +171,8 @@ def private_consensus(
             value = _drawn(data.items, order, plan, units)
         else:
             table, noise, event = noisy_margins(exact, plan, answers=answers, bits=bits)
-            estimate = PairwiseEstimate(items=data.items, margins=table, noise=noise)
+            known = None if not answers else complete_answers(data.m, answers)
+            estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
             value = _consensus(estimate, plan, units, answers, post_processing, limit)
             if level is not None and isinstance(data, Profile):
                 moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)

@@ -40,6 +40,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
 # What `auto` goes by; measured: docs/accuracy.md.
 _CYCLES_SMALL = 0.02  # root mean square of a margin's cyclic part, as a share of the answers, that still matters
 _CYCLES_LARGE = 0.2  # and in a very divided population
+_SAME = 0.95  # noise on scores, relative to that of scores of noisy margins, from which it is no gain
 _MANY = Fraction(10**300)  # answers
 _NO_DEARER = 1.15  # normal noise on scores, relative to Laplace noise, from which a probe is not worth it
 
@@ -50,6 +51,8 @@ class Plan:
 
     Attributes
     ----------
+    items
+        How many.
     mechanism
         The mechanism that would run, and ``reason`` why.
     epsilon, delta
@@ -68,6 +71,7 @@ class Plan:
         Laplace noise; else ``None``: it is free or not released.
     """
 
+    items: int
     mechanism: Chosen
     reason: str
     epsilon: Fraction
@@ -79,6 +83,18 @@ class Plan:
     law: NoiseLaw | PartedNoise | None
     scales: NoiseLaw | ShapedScales | ProbeScales | None
     moment: MomentScales | None
+
+    @property
+    def score_sd(self) -> float | None:
+        """Standard deviation of the noise on each row sum of the margins, in votes; ``None`` without a table.
+
+        For ``probe`` the smaller, which it has if it measures scores.
+        """
+        if isinstance(self.scales, ProbeScales):
+            return float(min(self.scales.row_sum, _MANY))
+        if isinstance(self.law, PartedNoise):  # m - 1 of the m dimensions of row sums: their mean is 0
+            return math.sqrt(float(min(self.law.gradient * self.law.m, _MANY)))
+        return None if self.law is None else self.law.sd * math.sqrt(self.items - 1)
 
 
 def plan_consensus(
@@ -173,6 +189,7 @@ def plan_consensus(
         check_size(m)
     pure = scales is None or (isinstance(scales, NoiseLaw) and scales.family == "discrete-laplace")
     return Plan(
+        items=m,
         mechanism=chosen,
         reason=reason,
         epsilon=eps,
@@ -210,22 +227,28 @@ def _choose(
     if delta:
         noise["gaussian"] = gaussian_law(margins, epsilon=epsilon, delta=delta).sd
     table: Chosen = "gaussian" if noise.get("gaussian", math.inf) < noise["laplace"] else "laplace"
-    if m < 3 or rows.l2_squared >= m * margins.l2_squared:
+    scores = borda_law(rows, epsilon=epsilon, delta=delta).sd
+    if m < 3 or scores >= _SAME * noise[table] * math.sqrt(m - 1):
         sds = " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
-        return table, f"the least noise on margins, and scores alone would cost as much: standard deviation {sds}"
+        return table, f"the least noise on margins, and scores alone would have as much: standard deviation {sds}"
     all_pairs = m * (m - 1) // 2
     # How many answers a pair has on average at most; so many that noise does not matter, if nothing is known.
     answers = _MANY if people is None else min(Fraction(people * min(cap or all_pairs, all_pairs), all_pairs), _MANY)
-    if delta and table == "gaussian" and _normal_scores_are_no_dearer(epsilon, delta, rows):
+    cheaper = rows.l2_squared < m * margins.l2_squared  # scores, under normal noise
+    if cheaper and delta and table == "gaussian" and _normal_scores_are_no_dearer(epsilon, delta, rows):
         look = probe_scales(m, margins=margins, rows=rows, epsilon=epsilon, delta=delta).look
         seen = _least_seen(m, float(min(look, _MANY)), answers)
         if seen > _CYCLES_LARGE:
-            return "borda", f"a look would show cycles of {seen:.1%} of the answers at least, so all goes to scores"
+            return "borda", f"noise would hide cycles smaller than {_share(seen)} from a look, so all goes to scores"
         return "probe", "a look decides whether the rest goes to scores or to margins"
     seen = _least_seen(m, noise[table], answers)
     if seen > _CYCLES_SMALL:
-        return "borda", f"margins would show cycles of {seen:.1%} of the answers at least, and scores have less noise"
-    return table, f"cycles of {seen:.1%} of the answers, and larger ones, show in these margins"
+        return "borda", f"noise would hide cycles smaller than {_share(seen)}, and scores alone have less of it"
+    return table, f"noise hides only cycles smaller than {_share(seen)}"
+
+
+def _share(seen: float) -> str:
+    return f"{seen:.2g} of the answers of a pair" if seen < 1 else "all answers of a pair"
 
 
 def _least_seen(m: int, sd: float, answers: Fraction) -> float:

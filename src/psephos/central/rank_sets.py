@@ -45,7 +45,15 @@ _DRAWS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondMoment:
-    """A released second moment: the noisy sum of s s^T over the people, by rows, and the noise in it."""
+    """A released second moment.
+
+    Attributes
+    ----------
+    rows
+        The noisy sum of s s^T over the people, by rows.
+    scales
+        The noise in it: its ``family``, and its scales on the ``diagonal`` and ``off_diagonal``.
+    """
 
     rows: tuple[tuple[int, ...], ...]
     scales: MomentScales

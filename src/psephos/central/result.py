@@ -51,11 +51,12 @@ class Consensus:
     cost_of_margins
         In votes, exact: what the ranking costs under the released margins as they are.
     status
-        ``optimal`` (cost equals bound), ``time_limit`` or ``drawn``; like ``unique``, about the solved table.
+        ``optimal`` (cost equals bound), ``gap`` (close enough, for the solver), ``time_limit`` or ``drawn``; like
+        ``unique``, about the solved table.
     unique
         Whether no other order is as good on the solved table; ``None`` if that was not settled.
     method
-        How the solver found it; ``gibbs`` for a drawn ranking.
+        How the solver found it; ``gibbs``, ``kwiksort`` or ``footrule`` for a ranking without a table.
     post_processing, rho
         What the released table went through, and the share kept of its cyclic part.
     mechanism
@@ -65,13 +66,14 @@ class Consensus:
     pairs
         For comparisons by person: on how many pairs one person counted at most; else ``None``.
     estimate
-        The released margins with the law of their noise: measure once, then use it for anything.
+        The released margins with the law of their noise, and for complete ballots how many answered: measure once, then
+        use it for anything (:func:`psephos.fit_scores`, :func:`psephos.solve`).
     ranks, moment
         Rank intervals, by position in ``estimate.items``, and the released second moment they use; ``None`` if they
         were not asked for.
 
-    The mechanism ``exponential`` releases a ranking and no table: all that speaks about a table is ``None``, and
-    ``status`` is ``drawn``.
+    The mechanisms ``exponential``, ``kwiksort`` and ``footrule`` release a ranking and no table: all that speaks about
+    a table is ``None``, and ``status`` is ``drawn``.
     """
 
     tiers: tuple[tuple[str, ...], ...]
@@ -138,6 +140,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         else {
             "items": list(value.estimate.items),
             "margins": [f"row {u}" for u in range(value.m)],
+            "answers": _answers_to_json(value.estimate),
             "noise": _noise_to_json(value.estimate.noise),
             "second_moment": None if value.moment is None else _moment_to_json(value.moment),
         },
@@ -244,6 +247,17 @@ def _moment_from_json(released: dict[str, Any]) -> SecondMoment:
     )
 
 
+def complete_answers(m: int, people: int) -> NDArray[Any]:
+    """The numbers of answers where all people answer every pair: ballots whose unranked items come last."""
+    answers = np.full((m, m), people, dtype=np.int64 if people < 2**62 else object)
+    np.fill_diagonal(answers, 0)
+    return answers
+
+
+def _answers_to_json(estimate: PairwiseEstimate) -> str | None:
+    return None if estimate.answers is None else str(max((int(x) for x in estimate.answers.flat), default=0))
+
+
 def _noise_to_json(noise: NoiseLaw | PartedNoise) -> dict[str, str | None]:
     if isinstance(noise, NoiseLaw):
         return {**law_to_json(noise)}
@@ -268,7 +282,8 @@ def _estimate_from_json(released: dict[str, Any]) -> PairwiseEstimate:
     if whole and max((abs(x) for x in entries), default=0) < 2**62:
         margins = margins.astype(np.int64)
     noise = _noise_from_json(released["noise"], m)
-    return PairwiseEstimate(items=tuple(released["items"]), margins=margins, noise=noise)
+    answers = None if released["answers"] is None else complete_answers(m, int(released["answers"]))
+    return PairwiseEstimate(items=tuple(released["items"]), margins=margins, answers=answers, noise=noise)
 
 
 def _text(x: Fraction | None) -> str | None:

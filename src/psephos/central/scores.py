@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
-from psephos.central.charge import charged, check_payment, warn_if_weak
+from psephos._check import Exact, check_choice, check_integer, check_level, parse_delta, parse_epsilon
+from psephos.central.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.central.consensus import check_public_facts
 from psephos.central.json_parts import (
     budget_from_json,
@@ -178,8 +178,7 @@ def private_scores(
     """
     check_choice(graph, "graph", ("public", "private"))
     check_choice(link, "link", ("logistic", "normal"))
-    if not 0 < check_real(level, "level", low=0.0, high=1.0) < 1:
-        raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
+    check_level(level)
     if not isinstance(data, Comparisons):
         raise ParameterError(f"data must be Comparisons, got {type(data).__name__}; ballots: private_consensus")
     units = check_public_facts(data, unit)
@@ -213,6 +212,9 @@ def private_scores(
         epsilon=eps, delta=Fraction(0) if laws.pure else dlt, unit=unit, assumptions=tuple(assumptions)
     )
     warn_if_weak(guarantee, units)
+    if data.m > 1:
+        most = table.records if graph == "public" else units * (cap or 1)  # answers: public either way
+        warn_if_noise(laws.rows.sd, 2 * most / data.m)
 
     def release_now() -> Release[PrivateScores]:
         used = table
@@ -323,7 +325,7 @@ def _ranks(fit: NoisyFit, level: float) -> tuple[tuple[int, ...], tuple[int, ...
     apart = labels[:, None] == labels[None, :]
     scale = float(np.diagonal(fit.covariance).max(initial=0.0)) or 1.0
     covariance = fit.covariance * apart + (0.0 if apart.all() else _FAR**2 * scale) * apart
-    draws = min(20_000, max(2_000, 10**9 // len(labels) ** 2))
+    draws = min(20_000, max(10_000, 10**9 // len(labels) ** 2))  # .9999 needs that many
     sets = rank_intervals(fit.unshrunk, covariance, level=level, rng=np.random.default_rng(_SEED), draws=draws)
     return sets.low, sets.high
 

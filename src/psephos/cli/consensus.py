@@ -156,7 +156,7 @@ def _sentence(release: Release[Consensus]) -> str:
     else:
         sd = value.estimate.noise.sd
         text += f"; mechanism {value.mechanism}, noise of standard deviation {sd:.4g} votes on each margin of {units}"
-    text += f" (their number and the list of {items} are public)"
+    text += f" (their number and the list of {items}: public)"
     if value.pairs is not None:
         text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
     if value.ranks is not None:

@@ -23,12 +23,18 @@ def cost(
     pairs: Annotated[
         int | None, typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts.")
     ] = None,
+    level: Annotated[
+        float | None, typer.Option("--level", help="With rank intervals, as psephos consensus --level: for ballots.")
+    ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
 ) -> None:
-    """Say what a consensus would debit, and how noisy each margin would be. Reads no data."""
+    """Say what a consensus would debit, and how noisy each margin would be. Reads no data.
+
+    Of ballots; of comparisons with --pairs (by person) or --unit comparison.
+    """
     import json
 
-    from psephos._check import check_choice, check_integer
+    from psephos._check import check_choice, check_integer, check_level
     from psephos.central import MECHANISMS, plan_consensus
     from psephos.errors import ParameterError
     from psephos.privacy import decimal_text
@@ -36,7 +42,10 @@ def cost(
     check_choice(output_format, "format", ("table", "csv", "json"))
     check_choice(unit, "unit", ("person", "comparison"))
     check_integer(items, "--items", low=1)
+    if level is not None:
+        check_level(level)
     number = None if people is None else check_integer(people, "people", low=1)
+    ballots = unit == "person" and pairs is None  # else how many answers a pair has is not known
     plans = {}
     for name in MECHANISMS:
         try:
@@ -48,6 +57,7 @@ def cost(
                 unit=unit,  # type: ignore[arg-type]
                 pairs=pairs,
                 people=number,
+                intervals=level is not None,
             )
         except ParameterError:
             if name == "auto":  # the parameters are wrong; else the mechanism is not for them
@@ -63,7 +73,9 @@ def cost(
                 "delta": decimal_text(plan.delta),
                 "noise_sd": None if plan.law is None else plan.law.sd,
                 # A margin of W votes among N people is a share of (1 + W/N)/2.
-                "noise_sd_share": None if number is None or plan.law is None else plan.law.sd / (2 * number),
+                "noise_sd_share": None
+                if number is None or plan.law is None or not ballots
+                else plan.law.sd / (2 * number),
             }
         )
     if output_format == "json":
@@ -85,7 +97,11 @@ def cost(
     for row in rows:
         noise = "one ranking is released, and no table"
         if row["noise_sd"] is not None:
-            share = "" if number is None else f", {row['noise_sd_share']:.2%} of a pair's share of {number} people"
+            share = (
+                ""
+                if row["noise_sd_share"] is None
+                else f", {row['noise_sd_share']:.2%} of a pair's share of {number} people"
+            )
             noise = f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}"
             noise += {
                 "borda": " (scores alone: cycles are not released)",

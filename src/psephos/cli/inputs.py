@@ -62,7 +62,7 @@ UnitOption = Annotated[
 ]
 PairsOption = Annotated[
     int | None,
-    typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts (items if absent)."),
+    typer.Option("--pairs", help="Comparisons by person: on how many pairs one person counts."),
 ]
 ItemsPublicOption = Annotated[
     bool, typer.Option("--items-public-as-seen", help="Declare the items seen in the data a public list.")

@@ -115,7 +115,7 @@ def _table(release: Release[PrivateScores], top: int | None) -> str:
     lines = [f" score  {value.level:.0%} interval    ranks  item"]
     for item, score, low, high, best, worst in _rows(value, top):
         ranks = str(best) if best == worst else f"{best}-{worst}"
-        lines.append(f"{score:6.2f}  [{low:6.2f}, {high:6.2f}]  {ranks:>7}  {shown(item)}")
+        lines.append(f"{round(score, 2) + 0.0:6.2f}  [{low:6.2f}, {high:6.2f}]  {ranks:>7}  {shown(item)}")
     return "\n".join([*lines, "", _sentence(release)])
 
 
@@ -127,6 +127,8 @@ def _sentence(release: Release[PrivateScores]) -> str:
     if value.answers_noise is not None:
         text += f" and {value.answers_noise.sd:.4g} answers on each pair"
     text += f"; {count_of(value.units, *unit)}"
+    if value.graph == "public":
+        text += f" with {count_of(sum(map(sum, value.answers)) // 2, 'answer')} that count"
     if value.pairs is not None:
         text += f", each counting on {count_of(value.pairs, 'pair')} at most"
     text += f"; all rank intervals hold at once with probability {value.level:.0%}, if comparisons are independent"

@@ -20,8 +20,9 @@ scores together.
 
     theta_1 = theta + H^+ (y - expected wins),       C = H^+ J H^+,      H = Laplacian of n f,
 
-linear in the errors, so that it is unbiased to first order. A score's interval is widened to hold its estimate. In
-H and J odds beyond 200 to 1 count as 200 to 1: beyond, what a linear step says is far too much.
+linear in the errors, so that it is unbiased to first order. Where shrinkage has carried a score out of its interval,
+the interval is widened until the score is its middle: an end at the score itself would look like certainty. In H and J
+odds beyond 200 to 1 count as 200 to 1: beyond, what a linear step says is far too much.
 Source: Efron and Morris (1973), Stein's rule as an empirical Bayes estimator; one-step estimators: Le Cam (1956).
 """
 
@@ -144,7 +145,9 @@ def fit_noisy_wins(
     scores = solve_scores(y, n, link=link, regularisation=penalty).scores
     errors = score_errors((covariance + covariance.T) / 2.0, labels)
     ends = normal_intervals(unshrunk, errors, level=level)
-    intervals = np.stack([np.minimum(ends[:, 0], scores), np.maximum(ends[:, 1], scores)], axis=1)
+    outside = (scores < ends[:, 0]) | (scores > ends[:, 1])
+    reach = np.maximum(ends[:, 1] - scores, scores - ends[:, 0])
+    intervals = np.where(outside[:, None], scores[:, None] + np.outer(reach, [-1.0, 1.0]), ends)
     return NoisyFit(
         scores=scores,
         unshrunk=unshrunk,
