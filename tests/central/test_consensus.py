@@ -355,6 +355,16 @@ def test_the_estimate_of_complete_ballots_can_be_fitted():
     assert private_consensus(profile, epsilon=1, unranked="missing").value.estimate.answers is None
 
 
+@pytest.mark.parametrize("epsilon", ["1e-300", "1e-120"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "shaped", "probe", "borda", "kwiksort", "footrule"])
+def test_tiny_budgets_give_an_answer_once_they_are_paid(epsilon, mechanism):
+    for people in (1, 10**30):
+        profile = Profile.from_rankings({tuple("abcd"): people}, items=list("abcd"))
+        level = None if mechanism in ("kwiksort", "footrule") else 0.9
+        value = private_consensus(profile, epsilon=epsilon, delta="1e-300", mechanism=mechanism, level=level).value
+        assert sum(len(names) for _, names in value.ranking()) == 4
+
+
 def test_burlington_winner():
     """The Condorcet winner of the real election leads by 772 of 9,788 votes, 18 standard deviations of the noise."""
     profile = read_preflib("examples/burlington2006.toi")

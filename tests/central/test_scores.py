@@ -1,5 +1,6 @@
 """Private scores: what the front door promises, refuses, stores and prints; intervals cover."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -198,7 +199,103 @@ def test_unanimous_answers_are_sure():
     table = Comparisons.from_columns(list("xyz"), [0] * 3000 + [1] * 3000, [1] * 3000 + [2] * 3000, [1] * 6000)
     value = private_scores(table, epsilon=5, graph="public", unit="comparison").value
     assert (value.items, value.worst_rank) == (("x", "y", "z"), (1, 2, 3))
-    assert np.isfinite([value.low, value.high]).all()
+    assert np.isinf([value.low, value.high]).all()  # how far apart they are is another matter
+
+
+@pytest.mark.slow
+def test_coverage_where_odds_are_long():
+    """Two items at odds of 1,100 to 1: no statement of how far apart they are, unless it holds."""
+    rng = np.random.default_rng(8)
+    held = []
+    for k in range(200):
+        won = rng.random(5000) < 1 / (1 + np.exp(-7.0))
+        table = Comparisons.from_columns(["a", "b"], [0] * 5000, [1] * 5000, np.where(won, 1, -1))
+        bits = InsecureBits(seed=k)
+        value = private_scores(table, epsilon=4, graph="public", unit="comparison", bits=bits).value
+        _, low, high, _, _ = by_item(value, ["a", "b"])
+        held.append(low[0] <= 3.5 <= high[0] and low[1] <= -3.5 <= high[1])
+    assert np.mean(held) > 0.93
+
+
+def leagues(rng, people):
+    """Two leagues of ten items, far apart in strength, of which one answer in fifty compares both."""
+    theta = np.concatenate([np.linspace(5, 1, 10), np.linspace(-1, -5, 10)])
+    within = [p for league in (range(10), range(10, 20)) for p in itertools.combinations(league, 2)]
+    across = [(a, b) for a in range(10) for b in range(10, 20)]
+    pairs = np.array(within * 50 + across)
+    chosen = pairs[rng.integers(0, len(pairs), (people, 2))].reshape(-1, 2)
+    won = rng.random(len(chosen)) < 1 / (1 + np.exp(theta[chosen[:, 1]] - theta[chosen[:, 0]]))
+    names = [f"item {u}" for u in range(20)]
+    who = np.repeat(np.arange(people), 2)
+    return theta, Comparisons.from_columns(names, *chosen.T, np.where(won, 1, -1), person=who)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("people", [2000, 20_000])
+def test_a_private_graph_of_two_leagues_is_not_taken_for_one(people):
+    """Numbers of answers drowned in noise must not bridge the leagues: ranks hold at once, scores item by item."""
+    rng = np.random.default_rng(9)
+    ranks, scores = [], []
+    for k in range(60):
+        theta, table = leagues(rng, people)
+        bits = InsecureBits(seed=k)
+        value = private_scores(table, epsilon=1, delta="1e-6", graph="private", pairs=2, bits=bits).value
+        _, low, high, best, worst = by_item(value, table.items)
+        rank = 1 + (theta[None, :] > theta[:, None]).sum(axis=1)
+        ranks.append(((best <= rank) & (rank <= worst)).all())
+        scores.append(((low <= theta) & (theta <= high)).mean())
+    assert np.mean(ranks) >= 0.95 - 2 * math.sqrt(0.95 * 0.05 / 60)
+    assert np.mean(scores) > 0.93
+
+
+def test_a_weak_component_leaves_the_others_as_they_are():
+    left, right, won = [], [], []
+    for u, v in itertools.combinations(range(4), 2):
+        left += [u] * 10_000
+        right += [v] * 10_000
+        won += [1] * 7000 + [-1] * 3000
+    alone = Comparisons.from_columns(["i0", "i1", "i2", "i3"], left, right, won)
+    both = Comparisons.from_columns([f"i{k}" for k in range(6)], [*left, 4], [*right, 5], [*won, 1])
+    few, many = (private_scores(t, epsilon=1, graph="public", unit="comparison").value for t in (alone, both))
+    assert (few.best_rank, few.worst_rank) == ((1, 2, 3, 4), (1, 2, 3, 4))
+    _, _, _, best, worst = by_item(many, ["i0", "i1", "i2", "i3"])
+    assert (best.tolist(), worst.tolist()) == ([1, 2, 3, 4], [3, 4, 5, 6])
+    assert len(set(by_item(many, ["i0", "i1", "i2", "i3"])[0])) == 4
+    component = dict(zip(many.items, many.components, strict=True))
+    assert component["i0"] == component["i3"] != component["i4"] == component["i5"]
+
+
+@pytest.mark.parametrize("epsilon", ["1e-290", "1e-120", "1e-50", "1e9"])
+@pytest.mark.parametrize("graph", ["public", "private"])
+@pytest.mark.filterwarnings("ignore:epsilon")
+def test_every_legal_epsilon_gives_an_answer_once_it_is_paid(tmp_path, epsilon, graph):
+    _, table = population(np.random.default_rng(1), 4, 10, persons=5)
+    for k, delta in enumerate((0, "1e-6")):
+        paid = {"ledger": Ledger(tmp_path / f"{k}.db"), "dataset": "d", "budget": (epsilon, "1e-6")}
+        value = private_scores(table, epsilon=epsilon, delta=delta, graph=graph, **paid).value
+        assert np.isfinite(value.scores).all()
+
+
+def test_numbers_of_other_types_are_taken(tmp_path):
+    _, table = population(np.random.default_rng(1), 3, 10, persons=5)
+    paid = {"ledger": Ledger(tmp_path / "l.db"), "dataset": "d", "budget": ("1", 0)}
+    value = private_scores(table, epsilon="0.5", pairs=np.int64(2), level=Fraction(9, 10), **paid).value
+    assert (value.pairs, value.level) == (2, 0.9)
+
+
+def test_a_public_graph_has_a_budget_of_its_own(tmp_path):
+    """Answers alone are protected there: the sum with debits that protect whole persons would mean nothing."""
+    _, table = population(np.random.default_rng(1), 3, 10, persons=5)
+    paid = {"ledger": Ledger(tmp_path / "l.db"), "dataset": "duels", "budget": ("1", 0)}
+    private_scores(table, epsilon="0.25", **paid)
+    with pytest.raises(BudgetError, match="each person's answers"):
+        private_scores(table, epsilon="0.25", graph="public", **paid)
+
+
+def test_too_many_items_are_refused_before_they_are_paid_for():
+    many = Comparisons.from_columns([f"i{k}" for k in range(5001)], [0], [1], [1], person=[0])
+    with pytest.raises(ParameterError, match="at most 5000 items"):
+        private_scores(many, epsilon=1)
 
 
 def test_ledger(tmp_path):
@@ -209,7 +306,7 @@ def test_ledger(tmp_path):
     assert again.value == first.value
     assert again.remaining == (Fraction(1, 2), 0)
     with pytest.raises(BudgetError, match="used for another request"):
-        private_scores(table, epsilon="0.5", request_id="a", graph="public", **paid)
+        private_scores(table, epsilon="0.5", request_id="a", link="normal", **paid)
     with pytest.raises(BudgetError, match="left"):
         private_scores(table, epsilon="0.6", **paid)
     with pytest.raises(InsecureBitsError):

@@ -82,9 +82,9 @@ def test_rank_intervals_of_a_consensus(psephos, put):
     put("x.soi", "# NUMBER ALTERNATIVES: 3\n90000: 3,1\n40000: 1,2\n")
     args = ["consensus", "x.soi", "--epsilon", "1", "--level", "0.9"]
     table = psephos(*args).stdout.splitlines()
-    assert table[0].split() == ["rank", "may", "be", "item"]
+    assert table[0].split() == ["rank", "by", "score", "item"]
     assert [line.split() for line in table[1:4]] == [["1", "1", "3"], ["2", "2", "1"], ["3", "3", "2"]]
-    assert "lie where they may be with probability 90%" in table[-1]
+    assert "all ranks by mean score lie in their intervals with probability 90%" in table[-1]
     rows = list(csv.DictReader(io.StringIO(psephos(*args, "--format", "csv").stdout)))
     assert rows[0] == {"rank": "1", "item": "3", "best_rank": "1", "worst_rank": "1"}
     document = json.loads(psephos(*args, "--format", "json").stdout)

@@ -72,12 +72,14 @@ def charged(
     dataset: str | None,
     request_id: str | None,
     budget: tuple[Exact, Exact] | None,
+    protects: str | None = None,
     to_json: Callable[[Release[T]], str],
     from_json: Callable[[str], Release[T]],
 ) -> Release[T]:
     """Debit, release, and store the answer; or give the stored answer of a repeated request.
 
     ``what`` holds the public parameters of the request: equal for a repetition, different for anything else.
+    ``protects`` says what of each unit is protected, if not all of it: the ledger does not add such debits to others.
     """
     if ledger is None or dataset is None:
         return release_now()
@@ -85,7 +87,7 @@ def charged(
         dataset,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        unit=guarantee.unit,
+        unit=protects or guarantee.unit,
         request_id=request_id,
         what=what,
         budget=budget,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from psephos._check import Exact, check_choice, check_level, check_real
+from psephos._check import Exact, check_choice, check_integer, check_level, check_real
 from psephos.central.borda import borda_margins
 from psephos.central.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.central.exponential import exponential_order
@@ -94,8 +94,9 @@ def private_consensus(
     post_processing
         ``adaptive`` shrinks the cyclic part of the noisy table towards what noise explains; ``raw`` does not.
     level
-        For ballots: also give rank intervals that hold for all items at once with this probability, between 0 and 1
-        (:mod:`psephos.central.rank_sets`). They need a second release, which is free but for scores with Laplace
+        For ballots: also give intervals of the ranks by mean score, which hold for all items at once with this
+        probability, between 0 and 1 (:mod:`psephos.central.rank_sets`). A consensus that follows cycles may order items
+        otherwise. They need a second release, which is free but for scores with Laplace
         noise, where it takes a fifth of epsilon. ``None``: no intervals.
     time_limit
         Seconds for the solver, which sees only the released table.
@@ -139,10 +140,10 @@ def private_consensus(
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     limit = check_real(time_limit, "time_limit", low=0.0)
     if level is not None:
-        check_level(level)
+        level = check_level(level)
     units = check_public_facts(data, unit)
     if isinstance(data, Comparisons) and unit == "person":
-        pairs = data.m if pairs is None else pairs
+        pairs = data.m if pairs is None else check_integer(pairs, "pairs", low=1)
     elif pairs is not None:
         raise ParameterError("pairs is for comparisons with unit='person'")
     plan = plan_consensus(

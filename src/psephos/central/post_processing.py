@@ -39,6 +39,7 @@ _GRID_BITS = 10
 _GRID = 1 << _GRID_BITS
 _FULL = 0.9  # this and the power: measured, docs/accuracy.md
 _RIDGE = 1e-3
+_MANY_TIMES = Fraction(10**6)
 
 
 def _on_grid(margins: NDArray[Any]) -> NDArray[Any]:
@@ -64,8 +65,10 @@ def model_part(estimate: PairwiseEstimate, *, people: int) -> NDArray[Any]:
     rows = _on_grid(estimate.margins).sum(axis=1)
     if not people:
         return _antisymmetric(_differences(rows), lambda x: round(Fraction(x, m)))
-    wins = [(m - 1 + row / (people * _GRID)) / 2 for row in rows]
-    ridge = min(_RIDGE, float(estimate.noise.cyclic_variance / people**2)) * (m - 1)
+    # Beyond a million times all answers there is nothing but noise.
+    shares = [float(min(max(Fraction(row, people * _GRID), -_MANY_TIMES), _MANY_TIMES)) for row in rows]
+    wins = [(m - 1 + share) / 2 for share in shares]
+    ridge = float(min(Fraction(_RIDGE), estimate.noise.cyclic_variance / people**2)) * (m - 1)
     theta = solve_scores(wins, np.ones((m, m)) - np.eye(m), regularisation=ridge).scores
     return _antisymmetric(np.tanh(_differences(theta) / 2), lambda x: round(Fraction(x) * people * _GRID))
 

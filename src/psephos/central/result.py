@@ -69,8 +69,8 @@ class Consensus:
         The released margins with the law of their noise, and for complete ballots how many answered: measure once, then
         use it for anything (:func:`psephos.fit_scores`, :func:`psephos.solve`).
     ranks, moment
-        Rank intervals, by position in ``estimate.items``, and the released second moment they use; ``None`` if they
-        were not asked for.
+        Intervals of the ranks by mean score, by position in ``estimate.items``, and the released second moment they
+        use; ``None`` if they were not asked for.
 
     The mechanisms ``exponential``, ``kwiksort`` and ``footrule`` release a ranking and no table: all that speaks about
     a table is ``None``, and ``status`` is ``drawn``.

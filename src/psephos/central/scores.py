@@ -7,6 +7,7 @@ What is released, and how much noise it needs: :mod:`psephos.central.win_vector`
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -53,7 +54,9 @@ __all__ = ["SCORES_SCHEMA", "PrivateScores", "private_scores", "scores_from_json
 SCORES_SCHEMA = "psephos.scores/1"
 
 _SEED = 20_260  # of the simulation behind rank intervals, which is post-processing: equal releases, equal answers
-_FAR = 1e6  # standard errors, between items that no comparisons join
+_MOST_ITEMS = 5000  # tables of all pairs are dense
+_CERTAIN = 3.0  # standard deviations of the noise in a number of answers, from which the pair certainly was compared
+_LARGEST, _LARGEST_VARIANCE = 10**45, 1e80  # noise beyond these leaves nothing, and doubles can square and add them
 _UNKNOWN_LEAST = 1.0  # answers an item, where noise has drowned how many there were
 
 
@@ -67,9 +70,13 @@ class PrivateScores:
         The items by score, and their scores theta: higher is better, the mean is 0. Under the logistic link the odds
         that u is preferred to v are ``exp(theta_u - theta_v)``.
     low, high
-        An interval for each score, at ``level``; infinite for an item that nothing joins to others.
+        An interval for each score, at ``level``, if answers are independent; for several answers a person they may be
+        too narrow. Infinite where nothing joins the item to others, or it won or lost nearly everything.
     best_rank, worst_rank
         An interval for each item's rank, 1-based; all of them hold at once at ``level``.
+    components
+        The same number for items that comparisons join, for a private graph those that certainly were made. Scores of
+        different components cannot be compared, and their order in ``items`` says nothing.
     level, link
         As asked for.
     regularisation
@@ -91,6 +98,7 @@ class PrivateScores:
     high: tuple[float, ...]
     best_rank: tuple[int, ...]
     worst_rank: tuple[int, ...]
+    components: tuple[int, ...]
     level: float
     link: str
     regularisation: float
@@ -168,7 +176,7 @@ def private_scores(
     -----
     Adjacency: replace-one; under a public graph the replaced unit keeps its pairs and changes its answers. Intervals
     assume independent comparisons: what several answers of one person share widens the truth and not them. With a
-    private graph they also take the noisy numbers of answers at their word.
+    private graph they rest on the pairs whose noisy number of answers stands three standard deviations above 0.
 
     >>> from psephos import Comparisons
     >>> table = Comparisons.from_columns(["tea", "coffee"], [0] * 9000, [1] * 9000, [1] * 6000 + [-1] * 3000)
@@ -178,13 +186,15 @@ def private_scores(
     """
     check_choice(graph, "graph", ("public", "private"))
     check_choice(link, "link", ("logistic", "normal"))
-    check_level(level)
+    level = check_level(level)
     if not isinstance(data, Comparisons):
         raise ParameterError(f"data must be Comparisons, got {type(data).__name__}; ballots: private_consensus")
     units = check_public_facts(data, unit)
+    if data.m > _MOST_ITEMS:
+        raise ParameterError(f"private scores are for at most {_MOST_ITEMS} items, got {data.m}")
     eps, dlt = parse_epsilon(epsilon), parse_delta(delta)
     if pairs is not None:
-        check_integer(pairs, "pairs", low=1)
+        pairs = check_integer(pairs, "pairs", low=1)
         if unit != "person":
             raise ParameterError("pairs bounds a person, and the unit is one comparison")
     check_payment(bits, ledger, dataset, request_id, budget)
@@ -241,6 +251,7 @@ def private_scores(
         release_now,
         guarantee=guarantee,
         what=json.dumps(what, ensure_ascii=False),
+        protects=unit if graph == "private" else f"{unit}'s answers",
         ledger=ledger,
         dataset=dataset,
         request_id=request_id,
@@ -262,30 +273,41 @@ def _scores(
     level: float,
 ) -> PrivateScores:
     """Everything after the release: sees noisy wins, noisy or public numbers of answers, and public facts."""
-    m = len(items)
+    counts = _doubles(answers, _LARGEST)
+    variance = min(laws.rows.variance / 4.0, _LARGEST_VARIANCE)
+    rows = _doubles(sums, _LARGEST)
+
+    def fitted(table: NDArray[np.float64], spread: float, bias: NDArray[np.float64] | None) -> NoisyFit:
+        return fit_noisy_wins(
+            (rows + table.sum(axis=1)) / 2.0,
+            table,
+            noise_variance=variance,
+            answers_noise_variance=spread,
+            wins_bias=bias,
+            link=link,
+            level=level,
+        )
+
     if laws.answers is None:
-        table, spread = answers.astype(np.float64), 0.0
+        fit = sure = fitted(counts, 0.0, None)
     else:
-        table = _smoothed(answers, laws.answers, most=units * min(pairs or 1, m * (m - 1) // 2))
-        spread = laws.answers.variance
-    wins = (sums.astype(np.float64) + table.sum(axis=1)) / 2.0
-    fit = fit_noisy_wins(
-        wins,
-        table,
-        noise_variance=laws.rows.variance / 4.0,
-        answers_noise_variance=spread,
-        link=link,
-        level=level,
-    )
-    low_rank, high_rank = _ranks(fit, level)
+        m, spread = len(items), min(laws.answers.variance, _LARGEST_VARIANCE)
+        fit = fitted(_smoothed(counts, spread, most=units * min(pairs or 1, m * (m - 1) // 2)), spread, None)
+        # Intervals rest on pairs that certainly were compared, and allow for what the others may hold.
+        seen = counts * (counts >= _CERTAIN * math.sqrt(spread))
+        bias = ((seen == 0).sum(axis=1) - 1) * _CERTAIN * math.sqrt(spread) / 2.0
+        sure = fitted(seen, spread, bias)
+    low_rank, high_rank = _ranks(sure, level)
+    ends = _holding(sure.intervals, fit.scores)
     order = np.argsort(-fit.scores, kind="stable").tolist()
     return PrivateScores(
         items=tuple(items[u] for u in order),
         scores=tuple(float(fit.scores[u]) for u in order),
-        low=tuple(float(fit.intervals[u, 0]) for u in order),
-        high=tuple(float(fit.intervals[u, 1]) for u in order),
-        best_rank=tuple(low_rank[u] for u in order),
-        worst_rank=tuple(high_rank[u] for u in order),
+        low=tuple(float(ends[u, 0]) for u in order),
+        high=tuple(float(ends[u, 1]) for u in order),
+        best_rank=tuple(int(low_rank[u]) for u in order),
+        worst_rank=tuple(int(high_rank[u]) for u in order),
+        components=tuple(int(sure.component_labels[u]) for u in order),
         level=float(level),
         link=link,
         regularisation=fit.regularisation,
@@ -300,45 +322,74 @@ def _scores(
     )
 
 
-def _smoothed(answers: NDArray[Any], law: NoiseLaw, *, most: int) -> NDArray[np.float64]:
+def _doubles(values: NDArray[Any], largest: int) -> NDArray[np.float64]:
+    """Integers of any size as doubles, cut off where all is noise anyway."""
+    cut: NDArray[Any] = np.clip(values.astype(object), -largest, largest)
+    return cut.astype(np.float64)
+
+
+def _smoothed(noisy: NDArray[np.float64], variance: float, *, most: int) -> NDArray[np.float64]:
     """A table of numbers of answers from a noisy one: shrunk towards d_u d_v / sum d by what noise explains, >= 0.
 
-    ``most`` is the public limit of their total.
+    ``most`` is the public limit of their total. It serves a guess at scores, and says nothing of how sure they are.
     """
-    noisy = answers.astype(np.float64)
     m = len(noisy)
     off = 1.0 - np.eye(m)
     degrees = np.maximum(noisy.sum(axis=1), _UNKNOWN_LEAST)
-    degrees *= min(1.0, 2.0 * most / degrees.sum())
+    degrees *= min(1.0, float(2 * most / Fraction(degrees.sum())))
     plain = np.outer(degrees, degrees) * off
     plain *= degrees.sum() / plain.sum() if m > 1 else 0.0
     upper = np.triu_indices(m, 1)
     rest = float(((noisy - plain)[upper] ** 2).sum())
-    kept = max(0.0, 1.0 - len(upper[0]) * law.variance / rest) if rest else 0.0
+    kept = max(0.0, 1.0 - len(upper[0]) * variance / rest) if rest else 0.0
     table: NDArray[np.float64] = np.maximum(plain + kept * (noisy - plain), 0.0) * off
     return table
 
 
-def _ranks(fit: NoisyFit, level: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Simultaneous rank intervals; items that nothing joins may have any order."""
+def _holding(intervals: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Intervals, widened about their scores where these are outside."""
+    low, high = intervals.T
+    reach = np.maximum(high - scores, scores - low)
+    outside = (scores < low) | (scores > high)
+    return np.where(outside[:, None], scores[:, None] + np.outer(reach, [-1.0, 1.0]), intervals)
+
+
+def _ranks(fit: NoisyFit, level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Simultaneous rank intervals; items of other components may have any place among those of one.
+
+    Components share 1 - level equally.
+    """
     labels = fit.component_labels
-    apart = labels[:, None] == labels[None, :]
-    scale = float(np.diagonal(fit.covariance).max(initial=0.0)) or 1.0
-    covariance = fit.covariance * apart + (0.0 if apart.all() else _FAR**2 * scale) * apart
-    draws = min(20_000, max(10_000, 10**9 // len(labels) ** 2))  # .9999 needs that many
-    sets = rank_intervals(fit.unshrunk, covariance, level=level, rng=np.random.default_rng(_SEED), draws=draws)
-    return sets.low, sets.high
+    m = len(labels)
+    low, high = np.ones(m, dtype=np.int64), np.full(m, m, dtype=np.int64)
+    groups = [group for group in (np.flatnonzero(labels == k) for k in np.unique(labels)) if len(group) > 1]
+    rng = np.random.default_rng(_SEED)
+    for group in groups:
+        each = 1.0 - (1.0 - level) / len(groups)
+        draws = max(math.ceil(2 * each / (1.0 - each)), min(20_000, 10**9 // len(group) ** 2))
+        among = np.ix_(group, group)
+        sets = rank_intervals(fit.unshrunk[group], fit.covariance[among], level=each, rng=rng, draws=draws)
+        low[group], high[group] = sets.low, np.array(sets.high) + m - len(group)
+    return low, high
 
 
 def scores_to_json(release: Release[PrivateScores]) -> str:
     """The release as JSON (schema ``psephos.scores/1``). Infinite ends of intervals are ``null``."""
     value, guarantee = release.value, release.guarantee
-    rows = zip(value.items, value.scores, value.low, value.high, value.best_rank, value.worst_rank, strict=True)
+    columns = (value.items, value.scores, value.low, value.high, value.best_rank, value.worst_rank, value.components)
+    rows = zip(*columns, strict=True)
     document = {
         "schema": SCORES_SCHEMA,
         "scores": [
-            {"item": item, "score": score, "low": _finite(low), "high": _finite(high), "ranks": [best, worst]}
-            for item, score, low, high, best, worst in rows
+            {
+                "item": item,
+                "score": score,
+                "low": _finite(low),
+                "high": _finite(high),
+                "ranks": [best, worst],
+                "component": component,
+            }
+            for item, score, low, high, best, worst, component in rows
         ],
         "level": value.level,
         "link": value.link,
@@ -382,6 +433,7 @@ def scores_from_json(text: str) -> Release[PrivateScores]:
         high=tuple(np.inf if row["high"] is None else row["high"] for row in rows),
         best_rank=tuple(row["ranks"][0] for row in rows),
         worst_rank=tuple(row["ranks"][1] for row in rows),
+        components=tuple(row["component"] for row in rows),
         level=document["level"],
         link=document["link"],
         regularisation=document["regularisation"],

@@ -133,13 +133,13 @@ def _spans(value: Consensus) -> dict[str, tuple[int, int]]:
 def _table(release: Release[Consensus]) -> str:
     width = max(len(str(release.value.m)), 4)
     spans = _spans(release.value)
-    lines = [f"{'rank':>{width}}  {'may be  ' if spans else ''}item"]
+    lines = [f"{'rank':>{width}}  {'by score  ' if spans else ''}item"]
     for rank, names in release.value.ranking():
         for name in names:
             span = ""
             if spans:
                 best, worst = spans[name]
-                span = f"{best if best == worst else f'{best}-{worst}':<6}  "
+                span = f"{best if best == worst else f'{best}-{worst}':<8}  "
             lines.append(f"{rank:>{width}}  {span}{shown(name)}")
     return "\n".join([*lines, "", _sentence(release)])
 
@@ -160,7 +160,7 @@ def _sentence(release: Release[Consensus]) -> str:
     if value.pairs is not None:
         text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
     if value.ranks is not None:
-        text += f"; all ranks by mean score lie where they may be with probability {value.ranks.level:.0%}"
+        text += f"; all ranks by mean score lie in their intervals with probability {100 * value.ranks.level:g}%"
     if value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"

@@ -112,7 +112,7 @@ def _rows(value: PrivateScores, top: int | None) -> list[tuple[str, float, float
 
 def _table(release: Release[PrivateScores], top: int | None) -> str:
     value = release.value
-    lines = [f" score  {value.level:.0%} interval    ranks  item"]
+    lines = [f" score  {100 * value.level:g}% interval    ranks  item"]
     for item, score, low, high, best, worst in _rows(value, top):
         ranks = str(best) if best == worst else f"{best}-{worst}"
         lines.append(f"{round(score, 2) + 0.0:6.2f}  [{low:6.2f}, {high:6.2f}]  {ranks:>7}  {shown(item)}")
@@ -131,5 +131,5 @@ def _sentence(release: Release[PrivateScores]) -> str:
         text += f" with {count_of(sum(map(sum, value.answers)) // 2, 'answer')} that count"
     if value.pairs is not None:
         text += f", each counting on {count_of(value.pairs, 'pair')} at most"
-    text += f"; all rank intervals hold at once with probability {value.level:.0%}, if comparisons are independent"
+    text += f"; all rank intervals hold at once with probability {100 * value.level:g}%, if comparisons are independent"
     return text + spending(release)

@@ -3,10 +3,10 @@
 With y the wins, n the table of answers, ``L = sum n F(1 - F)`` (the Laplacian of the answers' variances) and v the
 variance of the noise on each win, ``y = expected wins + errors`` with errors of covariance
 
-    J = L + v P + v_n T / 4,       P = I - 1 1^T / m,       T = Laplacian of (2 F - 1)^2,
+    J = L + v P + v_n T / 4 + diag(b^2),       P = I - 1 1^T / m,       T = Laplacian of (2 F - 1)^2,
 
-independent answers assumed; the last term is there where n itself was released with noise of variance v_n, since an
-answer too many shifts u's expected wins by ``F - 1/2``.
+independent answers assumed; the third term is there where n itself was released with noise of variance v_n, since an
+answer too many shifts u's expected wins by ``F - 1/2``; b bounds what else may shift them.
 
 **Estimate.** The penalised fit of :func:`psephos.scores.solve_scores` with
 
@@ -22,7 +22,8 @@ scores together.
 
 linear in the errors, so that it is unbiased to first order. Where shrinkage has carried a score out of its interval,
 the interval is widened until the score is its middle: an end at the score itself would look like certainty. In H and J
-odds beyond 200 to 1 count as 200 to 1: beyond, what a linear step says is far too much.
+odds beyond 200 to 1 count as 200 to 1: beyond, what a linear step says is far too much. Where that is a tenth or more
+of an item's curvature, no statement is made of its score (of its rank, there is): the interval is infinite.
 Source: Efron and Morris (1973), Stein's rule as an empirical Bayes estimator; one-step estimators: Le Cam (1956).
 """
 
@@ -47,6 +48,7 @@ Floats = npt.NDArray[np.float64]
 _ROUNDS = 2  # of estimating s^2
 _ROUGH = 1e-3  # answers: how well the score equations hold meanwhile
 _LEAST_CURVATURE = 1e-9
+_TENTH = 0.1
 _FLOOR = 0.02  # of the density and of the variance of an answer, relative to even odds: as if odds ended at 200 to 1
 _SPREADS = (0.01, 4.0)  # s^2, where noise leaves it open: standard deviations of .1 to 2 of log-odds
 
@@ -62,7 +64,8 @@ class NoisyFit:
     unshrunk, covariance
         theta_1 and C of the module: shapes (m,) and (m, m).
     errors, intervals
-        standard errors of ``unshrunk``, shape (m,), infinite for an item alone; intervals of the scores, shape (m, 2).
+        standard errors of ``unshrunk``, shape (m,), infinite for an item alone; intervals of the scores, shape (m, 2),
+        with infinite ends where nothing is known.
     regularisation
         lambda, in answers.
     component_labels
@@ -84,6 +87,7 @@ def fit_noisy_wins(
     *,
     noise_variance: float,
     answers_noise_variance: float = 0.0,
+    wins_bias: npt.ArrayLike | None = None,
     link: Link | str = LOGISTIC,
     level: float = 0.95,
 ) -> NoisyFit:
@@ -99,6 +103,8 @@ def fit_noisy_wins(
         v >= 0, of each win, in answers squared.
     answers_noise_variance
         v_n >= 0, of each pair's number of answers; 0 if that number is known.
+    wins_bias
+        b >= 0, shape (m,), in answers: by how much wins may be off beside all noise; 0 if absent.
     link
         as in :func:`psephos.scores.solve_scores`.
     level
@@ -113,6 +119,7 @@ def fit_noisy_wins(
     v_n = check_real(answers_noise_variance, "answers_noise_variance", low=0.0, high=1e300)
     y, n = real_array(wins, "wins", ndim=1), real_array(answers, "answers", ndim=2)
     m = len(y)
+    b = np.zeros(m) if wins_bias is None else real_array(wins_bias, "wins_bias", ndim=1)
     if n.shape != (m, m):
         raise ParameterError(f"answers must have shape {(m, m)}, got {n.shape}")
     labels = as_answers(n).components()
@@ -129,7 +136,7 @@ def fit_noisy_wins(
         for _ in range(_ROUNDS):
             theta = solve_scores(y, n, link=link, regularisation=penalty, tolerance=_ROUGH).scores
             x = theta[:, None] - theta[None, :]
-            density = laplacian(n * np.maximum(link.density(x), _FLOOR * link.density(np.zeros(1))))
+            density = laplacian(n * _floored_density(x, link))
             size = float(np.trace(density)) / m or 1.0
             # Constants are taken out on both sides, so what stands there does not matter; the rest keeps H regular
             # where an item has next to no answers.
@@ -138,7 +145,7 @@ def fit_noisy_wins(
             unshrunk = theta + inverse @ (left - mean @ left)
             tilt = laplacian((n > 0) * (2.0 * link.cdf(x) - 1.0) ** 2) / 4.0 if v_n else 0.0
             variances = _variances(theta, n, link)
-            covariance = inverse @ (variances + v * centring + v_n * tilt) @ inverse
+            covariance = inverse @ (variances + v * centring + v_n * tilt + np.diag(b**2)) @ inverse
             spread = (float(unshrunk @ unshrunk) - float(np.trace(covariance))) / free
             spread = min(max(spread, _SPREADS[0]), _SPREADS[1])
             penalty = 0.5 * (1.0 + v * free / float(np.trace(variances))) / spread
@@ -148,6 +155,10 @@ def fit_noisy_wins(
     outside = (scores < ends[:, 0]) | (scores > ends[:, 1])
     reach = np.maximum(ends[:, 1] - scores, scores - ends[:, 0])
     intervals = np.where(outside[:, None], scores[:, None] + np.outer(reach, [-1.0, 1.0]), ends)
+    x = scores[:, None] - scores[None, :]
+    floored = n * _floored_density(x, link)
+    added = (floored - n * link.density(x)).sum(axis=1)
+    intervals[added > _TENTH * floored.sum(axis=1)] = [-np.inf, np.inf]
     return NoisyFit(
         scores=scores,
         unshrunk=unshrunk,
@@ -157,6 +168,11 @@ def fit_noisy_wins(
         regularisation=penalty,
         component_labels=labels,
     )
+
+
+def _floored_density(x: Floats, link: Link) -> Floats:
+    floored: Floats = np.maximum(link.density(x), _FLOOR * link.density(np.zeros(1)))
+    return floored
 
 
 def _variances(theta: Floats, answers: Floats, link: Link) -> Floats:
