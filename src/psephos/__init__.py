@@ -22,6 +22,7 @@ _HOME = {
     "pairwise_margins": "psephos.pairwise",
     "private_consensus": "psephos.central",
     "private_scores": "psephos.central",
+    "randomise": "psephos.local",
     "rank_intervals": "psephos.scores",
     "read_ballots_csv": "psephos.profile",
     "read_comparisons_csv": "psephos.profile",
@@ -41,6 +42,7 @@ __all__ = [
     "pairwise_margins",
     "private_consensus",
     "private_scores",
+    "randomise",
     "rank_intervals",
     "read_ballots_csv",
     "read_comparisons_csv",
@@ -51,6 +53,7 @@ __all__ = [
 if TYPE_CHECKING:
     from psephos.central import private_consensus, private_scores
     from psephos.kemeny import solve
+    from psephos.local import randomise
     from psephos.pairwise import PairwiseEstimate, pairwise_margins
     from psephos.privacy import Ledger, Release
     from psephos.profile import (

@@ -1,0 +1,53 @@
+"""Where a device's random bits come from: operating-system entropy, without numpy.
+
+Every function here takes any source that has ``bits(n)``; a report says ``secure`` only if all of its bits came from
+the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Protocol
+
+__all__ = ["BitSource", "DeviceBits", "is_secure"]
+
+
+class BitSource(Protocol):
+    """A source of independent fair bits."""
+
+    def bits(self, n: int) -> int:
+        """``n`` fair bits as an integer in ``[0, 2**n)``."""
+
+
+class DeviceBits:
+    """Entropy of the operating system: no seed, no buffer, no state; every call asks afresh.
+
+    >>> 0 <= DeviceBits().bits(10) < 1024
+    True
+    """
+
+    __slots__ = ()
+
+    def bits(self, n: int) -> int:
+        """``n`` fair bits as an integer in ``[0, 2**n)``."""
+        if n <= 0:
+            return 0
+        return int.from_bytes(os.urandom((n + 7) // 8), "little") >> (-n % 8)
+
+    def __repr__(self) -> str:
+        return "DeviceBits()"
+
+
+def is_secure(bits: BitSource) -> bool:
+    """Whether ``bits`` may protect a report: this module's source or :class:`psephos.privacy.SystemBits` themselves.
+
+    A subclass, or anything else that claims to be like them, may not.
+
+    >>> is_secure(DeviceBits())
+    True
+    """
+    if type(bits) is DeviceBits:
+        return True
+    holder = sys.modules.get("psephos.privacy.bits")  # it needs numpy; whoever has such bits has loaded it
+    return holder is not None and type(bits) is holder.SystemBits

@@ -1,0 +1,260 @@
+"""What one person is asked, and what leaves their device.
+
+The person is protected as a whole by default: a budget epsilon, a public number k of pairs, drawn from the public
+list of items without a look at anything the person thinks (or taken from a public assignment), and epsilon/k for each
+answer.
+
+**Proof.** Given the pairs, the reports are independent, and each changes by a factor of at most exp(epsilon/k) in
+probability when its answer is replaced (:mod:`psephos.local.randomized_response`); the product of k such factors is at
+most exp(epsilon). The pairs have the same law whatever the answers are, and every pair is answered, with or without
+an opinion. So the whole record is epsilon-differentially private for the person, under replacement of all answers.
+
+With ``unit="comparison"`` epsilon protects one answer, and a person who gives k of them spends k times epsilon. How
+many are asked, and which, must be public then too.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from psephos._check import Exact, check_choice, check_integer, fold
+from psephos.errors import ParameterError, PrivacyWarning
+from psephos.local.bits import BitSource, DeviceBits, is_secure
+from psephos.local.budget import best_pairs, device_epsilon, epsilon_text
+from psephos.local.randomized_response import check_answer, check_mechanism, odds_sentence, randomiser
+from psephos.local.reports import UNITS, Answer, Mechanism, Outcome, Report, Unit
+from psephos.local.samplers import uniform_below
+
+__all__ = ["PersonPlan", "plan_comparisons", "plan_person", "randomise_answers"]
+
+_SYSTEM = DeviceBits()  # it has no state
+_WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonPlan:
+    """The questions to one person and what their answers will spend: public facts and chance alone.
+
+    Attributes
+    ----------
+    items
+        The public list of names.
+    epsilon
+        Privacy loss in nats: of the person or of each answer, as ``unit`` says.
+    unit
+        What that epsilon protects: a ``person`` with all answers, or one ``comparison``.
+    mechanism
+        ``binary`` or ``three-outcome``.
+    asked
+        Pairs (left, right) of 0-based positions in ``items``, all different.
+    secure
+        Whether the pairs were fixed in advance or drawn with bits of the operating system.
+    """
+
+    items: tuple[str, ...]
+    epsilon: Fraction
+    unit: Unit
+    mechanism: Mechanism
+    asked: tuple[tuple[int, int], ...]
+    secure: bool
+
+    def __post_init__(self) -> None:
+        items = _names(self.items)
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "epsilon", device_epsilon(self.epsilon))
+        check_choice(self.unit, "unit", UNITS)
+        check_mechanism(self.mechanism)
+        object.__setattr__(self, "asked", _pairs(self.asked, items, "asked"))
+        if not isinstance(self.secure, bool):
+            raise ParameterError(f"secure must be True or False, got {self.secure!r}")
+
+    @property
+    def epsilon_answer(self) -> Fraction:
+        """What each answer spends."""
+        return self.epsilon / len(self.asked) if self.unit == "person" else self.epsilon
+
+    @property
+    def epsilon_person(self) -> Fraction:
+        """What all answers spend together."""
+        return self.epsilon if self.unit == "person" else self.epsilon * len(self.asked)
+
+    def questions(self) -> tuple[tuple[str, str], ...]:
+        """The pairs by name."""
+        return tuple((self.items[left], self.items[right]) for left, right in self.asked)
+
+    def sentence(self) -> str:
+        """What a reader of the report may believe, for the person to read before answering."""
+        return odds_sentence(self.epsilon, answers=len(self.asked), unit=self.unit, mechanism=self.mechanism)
+
+
+def plan_person(
+    items: Sequence[str],
+    *,
+    epsilon: Exact,
+    pairs: int | None = None,
+    assigned: Iterable[tuple[int | str, int | str]] | None = None,
+    mechanism: Mechanism = "binary",
+    bits: BitSource = _SYSTEM,
+) -> PersonPlan:
+    """Questions to a person who spends ``epsilon`` in all.
+
+    Parameters
+    ----------
+    items
+        The public list of names, at least two.
+    epsilon
+        Nats for all answers together, 1e-17 to 800.
+    pairs
+        How many different pairs to draw, a public number; each set of that many is equally likely, and so is each
+        side of an item. By default :func:`psephos.local.best_pairs`, which holds for binary answers.
+    assigned
+        Instead of a draw: this person's pairs in a public table, by position or name. The table must have been made
+        without knowledge of what anyone thinks.
+    mechanism
+        ``binary``, or ``three-outcome`` (see :func:`psephos.local.three_outcome_tie_share` for when that is better).
+    bits
+        Random bits; by default those of the operating system.
+
+    Raises
+    ------
+    ParameterError
+        naming the parameter, its value and the allowed range.
+
+    >>> plan = plan_person(["tea", "coffee", "milk"], epsilon=6)
+    >>> len(plan.asked), plan.epsilon_answer
+    (3, Fraction(2, 1))
+    """
+    names = _names(items)
+    total = device_epsilon(epsilon)
+    every = math.comb(len(names), 2)
+    if assigned is not None:
+        if pairs is not None:
+            raise ParameterError(f"pairs and assigned must not both be given, got pairs {pairs!r}")
+        asked, secure = _pairs(assigned, names, "assigned"), True
+    else:
+        k = best_pairs(total, most=every) if pairs is None else check_integer(pairs, "pairs", low=1, high=every)
+        asked, secure = _drawn(len(names), k, bits), is_secure(bits)
+    return _plan(names, total, "person", mechanism, asked, secure)
+
+
+def plan_comparisons(
+    items: Sequence[str],
+    asked: Iterable[tuple[int | str, int | str]],
+    *,
+    epsilon: Exact,
+    mechanism: Mechanism = "binary",
+) -> PersonPlan:
+    """Questions to a person who spends ``epsilon`` on each answer: ``asked``, pairs by position or name.
+
+    Which pairs are asked is taken to be public. ``epsilon_person`` of the result states the total.
+
+    >>> plan_comparisons(["tea", "coffee", "milk"], [("tea", "milk"), ("coffee", "tea")], epsilon=1).epsilon_person
+    Fraction(2, 1)
+    """
+    names = _names(items)
+    return _plan(names, device_epsilon(epsilon), "comparison", mechanism, _pairs(asked, names, "asked"), True)
+
+
+def randomise_answers(plan: PersonPlan, answers: Sequence[Outcome | None], *, bits: BitSource = _SYSTEM) -> Report:
+    """The report on a person's answers, one for each pair asked, in that order.
+
+    ``left``, ``right`` or ``tie``; ``None`` where there is no opinion, which a fair coin then answers. A plan is for
+    one report: a second one spends the budget again.
+
+    Raises
+    ------
+    ParameterError
+        for answers that are none, or too few or too many. The message contains no answer.
+
+    >>> plan = plan_person(["tea", "coffee", "milk"], epsilon=1, assigned=[("tea", "milk"), ("milk", "coffee")])
+    >>> report = randomise_answers(plan, ["left", None])
+    >>> len(report.answers), report.epsilon_answer, report.secure
+    (2, Fraction(1, 2), True)
+    """
+    given = list(answers)
+    if isinstance(answers, str) or len(given) != len(plan.asked):
+        raise ParameterError(f"answers must be one for each of the {len(plan.asked)} pairs asked, got {len(given)}")
+    checked = [check_answer(answer, f"answers[{i}]") for i, answer in enumerate(given)]
+    draw = randomiser(plan.epsilon_answer, plan.mechanism, bits)
+    return Report(
+        epsilon=plan.epsilon,
+        unit=plan.unit,
+        mechanism=plan.mechanism,
+        secure=plan.secure and is_secure(bits),
+        answers=tuple(
+            Answer(left, right, draw(answer)) for (left, right), answer in zip(plan.asked, checked, strict=True)
+        ),
+    )
+
+
+def _plan(
+    items: tuple[str, ...],
+    epsilon: Fraction,
+    unit: Unit,
+    mechanism: Mechanism,
+    asked: tuple[tuple[int, int], ...],
+    secure: bool,
+) -> PersonPlan:
+    plan = PersonPlan(items=items, epsilon=epsilon, unit=unit, mechanism=mechanism, asked=asked, secure=secure)
+    if plan.epsilon_person > _WEAK_EPSILON:
+        spent = epsilon_text(plan.epsilon_person)
+        text = f"epsilon {spent} for a person is so large that it gives practically no protection"
+        warnings.warn(PrivacyWarning(text), stacklevel=3)
+    return plan
+
+
+def _names(items: Sequence[str]) -> tuple[str, ...]:
+    names = () if isinstance(items, str) else tuple(items)
+    if len(names) < 2 or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ParameterError(f"items must be a list of at least two names, got {items!r}")
+    if len({fold(name) for name in names}) != len(names):
+        raise ParameterError("items must be all different, white space apart")
+    return names
+
+
+def _pairs(
+    pairs: Iterable[tuple[int | str, int | str]], items: tuple[str, ...], name: str
+) -> tuple[tuple[int, int], ...]:
+    """The pairs by position: at least one, of different items, none twice."""
+    positions = {item: i for i, item in enumerate(items)}
+    found: dict[frozenset[int], tuple[int, int]] = {}
+    for i, pair in enumerate(pairs):
+        entries = () if isinstance(pair, str) else tuple(pair)
+        if len(entries) != 2:
+            raise ParameterError(f"{name}[{i}] must be two items, got {pair!r}")
+        left, right = (
+            positions.get(entry, -1) if isinstance(entry, str) else check_integer(entry, f"{name}[{i}]")
+            for entry in entries
+        )
+        if not (0 <= left < len(items) and 0 <= right < len(items) and left != right):
+            raise ParameterError(f"{name}[{i}] must be two different items of the list of {len(items)}, got {pair!r}")
+        key = frozenset((left, right))
+        if key in found:
+            raise ParameterError(f"{name}[{i}] must be a pair that is not there yet, got {pair!r}")
+        found[key] = (left, right)
+    if not found:
+        raise ParameterError(f"{name} must have at least one pair, got none")
+    return tuple(found.values())
+
+
+def _drawn(m: int, k: int, bits: BitSource) -> tuple[tuple[int, int], ...]:
+    """A uniform set of k pairs out of all on m items, in the order of the list, each turned by a fair coin.
+
+    Floyd's algorithm: for j = D-k, ..., D-1 take a uniform number in [0, j], or j itself if that one is taken. By
+    induction the numbers taken after step j are a uniform subset of [0, j].
+    """
+    every = m * (m - 1) // 2
+    taken: set[int] = set()
+    for j in range(every - k, every):
+        number = uniform_below(j + 1, bits)
+        taken.add(j if number in taken else number)
+    pairs = []
+    for number in sorted(taken):
+        high = (1 + math.isqrt(8 * number + 1)) // 2  # the pairs (u, high), u < high, start at high (high - 1) / 2
+        low = number - high * (high - 1) // 2
+        pairs.append((low, high) if bits.bits(1) else (high, low))
+    return tuple(pairs)

@@ -1,0 +1,79 @@
+"""Exact draws on the standard library: what a randomised answer needs, and no more.
+
+All probabilities are ratios of integers of any size; no double is used. Write ``below(n)`` for a uniform integer in
+[0, n), by rejection from the smallest power of two >= n: given acceptance, each value is equally likely.
+
+**Bernoulli(exp(-x)), 0 <= x <= 1** (Canonne, Kamath and Steinke 2020, algorithm 1). Draw Bernoulli(x/k) for
+k = 1, 2, ... up to the first failure, at k = K. ``P(K > k) = x^k / k!``, hence
+
+    P(K odd) = sum_{j >= 0} (P(K > 2j) - P(K > 2j + 1)) = sum_i (-x)^i / i! = exp(-x).
+
+For x > 1 one factor exp(-1) at a time; the first failure decides.
+
+**The flip of a binary answer**, probability ``1 / (1 + e^eps)``: a fair coin says "keep"; else Bernoulli(exp(-eps))
+says "flip"; else again. A round ends with keep : flip = 1/2 : exp(-eps)/2, and rounds are independent, so the odds of
+the first word are 1 : exp(-eps).
+
+**The shift of one of three answers**, probabilities ``e^eps : 1 : 1`` of 0, 1 and 2: a uniform candidate in {0, 1, 2}
+is taken at once if 0, else with probability exp(-eps); else again. By the same argument the odds are
+1 : exp(-eps) : exp(-eps).
+
+Neither the flip nor the shift sees the answer, so how long a draw takes says nothing about it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from psephos.local.bits import BitSource
+
+__all__ = ["bernoulli_exp", "flip", "shift", "uniform_below"]
+
+
+def uniform_below(n: int, bits: BitSource) -> int:
+    """A uniform integer in ``[0, n)``, n >= 1."""
+    width = (n - 1).bit_length()
+    while True:
+        value = bits.bits(width)
+        if value < n:
+            return value
+
+
+def _bernoulli(numerator: int, denominator: int, bits: BitSource) -> bool:
+    """True with probability ``numerator / denominator``, in [0, 1]."""
+    return uniform_below(denominator, bits) < numerator
+
+
+def _exp_of_fraction(numerator: int, denominator: int, bits: BitSource) -> bool:
+    """True with probability ``exp(-numerator / denominator)``, the ratio in [0, 1]."""
+    k = 1
+    while _bernoulli(numerator, denominator * k, bits):
+        k += 1
+    return k % 2 == 1
+
+
+def bernoulli_exp(x: Fraction, bits: BitSource) -> bool:
+    """True with probability ``exp(-x)``, x a rational >= 0."""
+    numerator, denominator = x.numerator, x.denominator
+    while numerator > denominator:
+        if not _exp_of_fraction(1, 1, bits):
+            return False
+        numerator -= denominator
+    return _exp_of_fraction(numerator, denominator, bits)
+
+
+def flip(epsilon: Fraction, bits: BitSource) -> bool:
+    """True with probability ``1 / (1 + exp(epsilon))``, epsilon a rational >= 0."""
+    while True:
+        if bits.bits(1):
+            return False
+        if bernoulli_exp(epsilon, bits):
+            return True
+
+
+def shift(epsilon: Fraction, bits: BitSource) -> int:
+    """0 with probability ``exp(epsilon) / (exp(epsilon) + 2)``, else 1 or 2 alike; epsilon a rational >= 0."""
+    while True:
+        candidate = uniform_below(3, bits)
+        if not candidate or bernoulli_exp(epsilon, bits):
+            return candidate
