@@ -311,6 +311,11 @@ def test_auto_reads_public_facts_and_gives_its_reason():
     # Few items: Laplace noise on scores is so much less than normal noise that no look pays.
     assert plan_consensus(5, epsilon=1, delta="1e-6", people=300).mechanism == "borda"
     assert plan_consensus(5, epsilon=1, delta="1e-6", people=10**5).mechanism == "gaussian"
+    # Of ballots, scores always have less noise than those of noisy margins, if only a little for three items.
+    for m in range(3, 12):
+        for epsilon in ("1e-5", "0.01", "1", "20"):
+            for delta in (0, "1e-6", "0.1"):
+                assert "as much" not in plan_consensus(m, epsilon=epsilon, delta=delta, people=10**4).reason
     small = plan_consensus(2, epsilon=1, delta="1e-6")  # one pair: Laplace has less noise even at delta > 0
     assert (small.mechanism, small.delta) == ("laplace", 0)
     # One comparison moves two scores as it moves one margin, so scores are cheap there too.

@@ -228,7 +228,8 @@ def _choose(
         noise["gaussian"] = gaussian_law(margins, epsilon=epsilon, delta=delta).sd
     table: Chosen = "gaussian" if noise.get("gaussian", math.inf) < noise["laplace"] else "laplace"
     scores = borda_law(rows, epsilon=epsilon, delta=delta).sd
-    if m < 3 or scores >= _SAME * noise[table] * math.sqrt(m - 1):
+    # Both about their mean, which says nothing: m - 1 of m parts of the one, and m - 1 margins of the other.
+    if m < 3 or scores >= _SAME * noise[table] * math.sqrt(m):
         sds = " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
         return table, f"the least noise on margins, and scores alone would have as much: standard deviation {sds}"
     all_pairs = m * (m - 1) // 2
