@@ -13,7 +13,8 @@ from psephos import Ballot, Comparisons, PairwiseEstimate, Profile, pairwise_mar
 from psephos.central import borda as borda_module
 from psephos.central import plan_consensus, release_from_json, release_to_json
 from psephos.central import shaped as shaped_module
-from psephos.central.borda import borda_law, borda_margins, borda_noise, row_sum_sensitivity
+from psephos.central.borda import borda_margins, borda_noise, row_sum_sensitivity
+from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import margin_sensitivity
 from psephos.central.noisy_table import row_sums
 from psephos.central.shaped import ShapedScales, shaped_margins, shaped_noise, shaped_scales
@@ -356,7 +357,7 @@ def test_audit_of_shaped(epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
 def test_audit_of_borda_with_normal_noise(epsilon):
-    law = borda_law(row_sum_sensitivity(4), epsilon=Fraction(epsilon), delta=Fraction(1, 100))
+    law = least_noise_law(row_sum_sensitivity(4), epsilon=Fraction(epsilon), delta=Fraction(1, 100))
     assert law.family == "rounded-gaussian"
     claim = float(epsilon_upper(mu_lower(epsilon, Fraction(1, 100)), DELTA))
     measured = float(epsilon_upper(mu_measured(release_of("borda", 4), law), DELTA))
@@ -378,7 +379,7 @@ def test_audit_of_borda_with_laplace_noise():
             counts.append(int(((exact + noise - second) * sign >= 0).all(axis=1).sum()))
         return epsilon_lower_bound(false_alarms=counts[0], hits=counts[1], trials=TRIALS)
 
-    law = borda_law(row_sum_sensitivity(4), epsilon=Fraction(1), delta=Fraction(0))
+    law = least_noise_law(row_sum_sensitivity(4), epsilon=Fraction(1), delta=Fraction(0))
     assert 0.6 < measured(law) <= 1
     assert measured(NoiseLaw(family=law.family, scale=law.scale / 2)) > 1
 

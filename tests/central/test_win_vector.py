@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from psephos import Comparisons, pairwise_margins
+from psephos.central.borda import row_sum_sensitivity
+from psephos.central.least_noise import least_noise_law
 from psephos.central.win_vector import (
     WinLaws,
     answers_sensitivity,
+    best_cap,
     private_graph_laws,
     public_graph_laws,
     public_graph_sensitivity,
@@ -106,6 +109,47 @@ def test_what_ran_accounts_for_its_target(m, epsilon, delta):
         again = epsilon_of(event, 0 if laws.pure else DELTA)
         assert target * Fraction(999, 1000) <= again <= target
         assert laws.pure or delta
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_the_best_cap_makes_errors_least(epsilon, delta):
+    """Within 2 % of the least over every cap, and repeated judgements of a pair count once."""
+    m, numbers = 12, [3] * 40 + [20] * 10 + [60] * 2
+    pairs = list(itertools.combinations(range(m), 2))
+    rows = [(person, *pairs[(7 * person + j) % 66]) for person, k in enumerate(numbers) for j in range(k)]
+    who, left, right = zip(*rows, *rows[:30], strict=True)
+    table = Comparisons.from_columns([f"i{u}" for u in range(m)], left, right, [1] * len(who), person=who)
+
+    def errors(k):
+        law = least_noise_law(row_sum_sensitivity(m, pairs=k), epsilon=Fraction(epsilon), delta=Fraction(delta))
+        curvature = sum(min(n, k) for n in numbers) / (2 * m)
+        return (curvature + law.variance / 4) / curvature**2
+
+    best = best_cap(table, epsilon=Fraction(epsilon), delta=Fraction(delta))
+    assert errors(best) <= 1.02 * min(errors(k) for k in range(1, 61))
+
+
+@pytest.mark.parametrize(("m", "k"), [(5, 2), (10, 10), (59, 7), (59, 59)])
+def test_the_split_of_the_budget_makes_errors_least(m, k):
+    """What a private graph's two releases add to the variance of an item's wins, against other splits."""
+    rows, answers = row_sum_sensitivity(m, pairs=k), answers_sensitivity(m, pairs=k)
+    weight = (m - 1) / 8
+    splits = np.linspace(0.01, 0.99, 99)
+    pure = private_graph_laws(m, pairs=k, epsilon=Fraction(1), delta=Fraction(0))
+
+    def laplace(s):
+        return (float(rows.l1) / s) ** 2 + weight * (float(answers.l1) / (1 - s)) ** 2
+
+    assert laplace(float(rows.l1 / pure.rows.scale)) <= 1.002 * min(map(laplace, splits))
+    normal = private_graph_laws(m, pairs=k, epsilon=Fraction(1, 100), delta=Fraction(1, 100))
+    assert normal.rows.family == "rounded-gaussian"
+    spent = [rows.l2_squared / normal.rows.scale**2, answers.l2_squared / normal.answers.scale**2]
+
+    def squared(s):
+        return float(rows.l2_squared) / s + weight * float(answers.l2_squared) / (1 - s)
+
+    assert squared(float(spent[0] / sum(spent))) <= 1.002 * min(map(squared, splits))
 
 
 def test_without_noise_both_releases_are_exact(monkeypatch):

@@ -37,16 +37,23 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from psephos.central.gaussian import gaussian_law
-from psephos.central.laplace import laplace_law
+from psephos.central.least_noise import noise_event
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.central.noisy_table import noisy_row_sums
+from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 from psephos.privacy.bits import BitSource
 from psephos.privacy.events import DiscreteLaplaceEvent, RoundedGaussianEvent
 from psephos.privacy.samplers import discrete_laplace_array, rounded_gaussian_array
 
-__all__ = ["borda_law", "borda_margins", "borda_noise", "row_sum_sensitivity", "score_margins"]
+__all__ = [
+    "borda_margins",
+    "borda_noise",
+    "check_something_to_gain",
+    "row_sum_sensitivity",
+    "score_margins",
+    "scores_are_cheaper",
+]
 
 
 def row_sum_sensitivity(m: int, *, pairs: int | None = None) -> MarginSensitivity:
@@ -71,12 +78,23 @@ def score_margins(scores: NDArray[Any]) -> NDArray[Any]:
     return table
 
 
-def borda_law(sensitivity: MarginSensitivity, *, epsilon: Fraction, delta: Fraction) -> NoiseLaw:
-    """The law of the noise on each row sum, whose sensitivity is given; reads no data."""
-    laws = [laplace_law(sensitivity, epsilon=epsilon)]
-    if delta:
-        laws.append(gaussian_law(sensitivity, epsilon=epsilon, delta=delta))
-    return min(laws, key=lambda law: law.sd)
+def scores_are_cheaper(m: int, margins: MarginSensitivity, rows: MarginSensitivity) -> bool:
+    """Whether, under normal noise, row sums get less of it than those of noisy margins have.
+
+    ``margins`` and ``rows`` are the sensitivities of the two releases; for ballots it always holds.
+    """
+    return rows.l2_squared < m * margins.l2_squared
+
+
+def check_something_to_gain(mechanism: str, m: int, margins: MarginSensitivity, rows: MarginSensitivity) -> None:
+    """Refuse a mechanism that treats scores and cycles apart, where nothing can be gained by it."""
+    if m < 3:
+        raise ParameterError(f"mechanism {mechanism} needs at least 3 items, got {m}")
+    if not scores_are_cheaper(m, margins, rows):
+        raise ParameterError(
+            f"mechanism {mechanism} would gain nothing: with so many pairs of one person counted, scores alone cost as "
+            "much as all margins; use gaussian, or count fewer pairs"
+        )
 
 
 def borda_noise(m: int, law: NoiseLaw) -> PartedNoise:
@@ -91,6 +109,4 @@ def borda_margins(
     gaussian = law.family == "rounded-gaussian"
     sampler = rounded_gaussian_array if gaussian else discrete_laplace_array
     table = score_margins(noisy_row_sums(margins, lambda n: sampler(law.scale, n, bits)))
-    if gaussian:
-        return table, RoundedGaussianEvent(sigma=law.scale, sensitivity_squared=sensitivity.l2_squared)
-    return table, DiscreteLaplaceEvent(scale=law.scale, sensitivity=sensitivity.l1)
+    return table, noise_event(law, sensitivity)

@@ -61,6 +61,7 @@ from psephos._check import check_choice
 from psephos.central.borda import row_sum_sensitivity
 from psephos.central.gaussian import gaussian_law
 from psephos.central.laplace import laplace_law
+from psephos.central.least_noise import noise_event
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.kemeny.cost import as_doubles
 from psephos.pairwise.estimate import NoiseLaw
@@ -111,10 +112,7 @@ def footrule_order(
     noisy = exact.astype(object) + noise.astype(object).reshape(exact.shape)
     # From here on: the released numbers and public facts alone.
     order = _assignment(noisy, tree, profile.people)
-    sensitivity = footrule_sensitivity(profile.m, law.family)
-    if gaussian:
-        return order, RoundedGaussianEvent(sigma=law.scale, sensitivity_squared=sensitivity.l2_squared)
-    return order, DiscreteLaplaceEvent(scale=law.scale, sensitivity=sensitivity.l1)
+    return order, noise_event(law, footrule_sensitivity(profile.m, law.family))
 
 
 def place_counts(places: Places, counts: Sequence[int], *, unranked: Unranked) -> NDArray[Any]:

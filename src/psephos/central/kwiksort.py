@@ -43,8 +43,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from psephos.central.gaussian import gaussian_law
-from psephos.central.laplace import laplace_law
+from psephos.central.least_noise import least_noise_law, noise_event
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.privacy.bits import BitSource
@@ -77,11 +76,7 @@ def kwiksort_sensitivity(m: int, *, pairs: int | None) -> MarginSensitivity:
 
 def kwiksort_law(m: int, *, epsilon: Fraction, delta: Fraction, pairs: int | None) -> NoiseLaw:
     """The law of the noise in each comparison, the one with less variance; reads no data."""
-    sensitivity = kwiksort_sensitivity(m, pairs=pairs)
-    laws = [laplace_law(sensitivity, epsilon=epsilon)]
-    if delta:
-        laws.append(gaussian_law(sensitivity, epsilon=epsilon, delta=delta))
-    return min(laws, key=lambda law: law.sd)
+    return least_noise_law(kwiksort_sensitivity(m, pairs=pairs), epsilon=epsilon, delta=delta)
 
 
 def kwiksort_order(
@@ -122,7 +117,4 @@ def kwiksort_order(
             finer += [above, [pivot], below]
         parts = [part for part in finer if part]
     order = tuple(part[0] for part in parts)
-    sensitivity = kwiksort_sensitivity(m, pairs=pairs)
-    if gaussian:
-        return order, RoundedGaussianEvent(sigma=law.scale, sensitivity_squared=sensitivity.l2_squared)
-    return order, DiscreteLaplaceEvent(scale=law.scale, sensitivity=sensitivity.l1)
+    return order, noise_event(law, kwiksort_sensitivity(m, pairs=pairs))

@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Literal
 
 from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
-from psephos.central.borda import borda_law, borda_noise, row_sum_sensitivity
+from psephos.central.borda import borda_noise, row_sum_sensitivity, scores_are_cheaper
 from psephos.central.exponential import check_size
 from psephos.central.footrule import footrule_law
 from psephos.central.gaussian import gaussian_law
 from psephos.central.kwiksort import kwiksort_law
 from psephos.central.laplace import laplace_law
+from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
 from psephos.central.probe import ProbeScales, probe_scales
 from psephos.central.second_moment import PURE_SHARE, MomentScales, second_moment_scales_pure
@@ -175,7 +176,7 @@ def plan_consensus(
         scales = probe_scales(m, margins=margins, rows=rows, epsilon=eps, delta=dlt)
         law = gaussian_law(margins, epsilon=eps, delta=dlt)
     elif chosen == "borda":
-        scales = borda_law(rows, epsilon=eps, delta=dlt)
+        scales = least_noise_law(rows, epsilon=eps, delta=dlt)
         if intervals and scales.family == "discrete-laplace":
             scales = _scores_beside_a_moment(rows, epsilon=eps, delta=dlt)
             if scales.family == "discrete-laplace":
@@ -227,7 +228,7 @@ def _choose(
     if delta:
         noise["gaussian"] = gaussian_law(margins, epsilon=epsilon, delta=delta).sd
     table: Chosen = "gaussian" if noise.get("gaussian", math.inf) < noise["laplace"] else "laplace"
-    scores = borda_law(rows, epsilon=epsilon, delta=delta).sd
+    scores = least_noise_law(rows, epsilon=epsilon, delta=delta).sd
     # Both about their mean, which says nothing: m - 1 of m parts of the one, and m - 1 margins of the other.
     if m < 3 or scores >= _SAME * noise[table] * math.sqrt(m):
         sds = " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
@@ -235,8 +236,8 @@ def _choose(
     all_pairs = m * (m - 1) // 2
     # How many answers a pair has on average at most; so many that noise does not matter, if nothing is known.
     answers = _MANY if people is None else min(Fraction(people * min(cap or all_pairs, all_pairs), all_pairs), _MANY)
-    cheaper = rows.l2_squared < m * margins.l2_squared  # scores, under normal noise
-    if cheaper and delta and table == "gaussian" and _normal_scores_are_no_dearer(epsilon, delta, rows):
+    normal = delta and table == "gaussian" and scores_are_cheaper(m, margins, rows)
+    if normal and _normal_scores_are_no_dearer(epsilon, delta, rows):
         look = probe_scales(m, margins=margins, rows=rows, epsilon=epsilon, delta=delta).look
         seen = _least_seen(m, float(min(look, _MANY)), answers)
         if seen > _CYCLES_LARGE:

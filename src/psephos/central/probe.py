@@ -29,10 +29,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from psephos.central.borda import check_something_to_gain
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.central.noisy_table import add_noise, averaged_variance, better_half, noisy_row_sums, with_row_sums
 from psephos.central.post_processing import surplus
-from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.bits import BitSource
@@ -66,13 +66,7 @@ def probe_scales(
     ParameterError
         if scores alone would not be any cheaper, so that there is nothing to decide.
     """
-    if m < 3:
-        raise ParameterError(f"mechanism probe needs at least 3 items, got {m}")
-    if rows.l2_squared >= m * margins.l2_squared:
-        raise ParameterError(
-            "mechanism probe would gain nothing: with so many pairs of one person counted, scores alone cost as much "
-            "as all margins; use gaussian, or count fewer pairs"
-        )
+    check_something_to_gain("probe", m, margins, rows)
     mu_squared = mu_lower(epsilon, delta) ** 2
     rest = (1 - LOOK) * mu_squared
     return ProbeScales(
@@ -107,10 +101,7 @@ def probe_margins(
         parts.append(RoundedGaussianEvent(sigma=scales.margin, sensitivity_squared=margins.l2_squared))
         w = NoiseLaw(family="rounded-gaussian", scale=scales.margin).exact_variance
         weight = better_half(v, w)
-        first_part, second_part = weight.denominator - weight.numerator, weight.numerator
-        mixed = (look.astype(object) * first_part + again.astype(object) * second_part) * Fraction(
-            1, weight.denominator
-        )
+        mixed = look.astype(object) + (again.astype(object) - look.astype(object)) * weight
         variance = averaged_variance(v, w, weight=weight)
         law = PartedNoise(m=m, gradient=variance, cyclic=variance)
         return mixed, law, ComposedGaussianEvent(parts=tuple(parts))

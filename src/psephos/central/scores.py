@@ -46,7 +46,7 @@ from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
-from psephos.scores.noisy_wins import NoisyFit, fit_noisy_wins
+from psephos.scores.noisy_wins import NoisyFit, fit_noisy_wins, widened
 from psephos.scores.ranks import rank_intervals
 
 __all__ = ["SCORES_SCHEMA", "PrivateScores", "private_scores", "scores_from_json", "scores_to_json"]
@@ -201,13 +201,14 @@ def private_scores(
     cap = pairs
     if unit == "person" and pairs is None:  # a public number either way
         cap = best_cap(data, epsilon=eps, delta=dlt) if graph == "public" else data.m
+    counted = cap or 1  # pairs of one unit
     table = data if unit == "person" else replace(data, person=None, persons=None)
     if graph == "public":
         if unit == "person":  # which judgement is drawn, and of which pairs, depends on the graph alone
-            table = bound_persons(data, pairs=cap or 1, bits=bits)
+            table = bound_persons(data, pairs=counted, bits=bits)
         laws = public_graph_laws(public_graph_sensitivity(table), epsilon=eps, delta=dlt)
     else:
-        laws = private_graph_laws(data.m, pairs=cap or 1, epsilon=eps, delta=dlt)
+        laws = private_graph_laws(data.m, pairs=counted, epsilon=eps, delta=dlt)
     assumptions = ["the list of items, as seen in the data, is public"] if data.items_source == "assumed" else []
     if graph == "public":
         asked = "which pairs each person compared" if unit == "person" else "who was compared with whom"
@@ -223,13 +224,13 @@ def private_scores(
     )
     warn_if_weak(guarantee, units)
     if data.m > 1:
-        most = table.records if graph == "public" else units * (cap or 1)  # answers: public either way
+        most = table.records if graph == "public" else units * counted  # answers: public either way
         warn_if_noise(laws.rows.sd, 2 * most / data.m)
 
     def release_now() -> Release[PrivateScores]:
         used = table
         if graph == "private" and unit == "person":
-            used = bound_persons(data, pairs=cap or data.m, bits=bits)
+            used = bound_persons(data, pairs=counted, bits=bits)
         sums, answers, event = released_wins(used, laws, bits=bits)
         if answers is None:
             answers = pair_counts(used)  # public
@@ -298,7 +299,7 @@ def _scores(
         bias = ((seen == 0).sum(axis=1) - 1) * _CERTAIN * math.sqrt(spread) / 2.0
         sure = fitted(seen, spread, bias)
     low_rank, high_rank = _ranks(sure, level)
-    ends = _holding(sure.intervals, fit.scores)
+    ends = widened(sure.intervals, fit.scores)
     order = np.argsort(-fit.scores, kind="stable").tolist()
     return PrivateScores(
         items=tuple(items[u] for u in order),
@@ -344,14 +345,6 @@ def _smoothed(noisy: NDArray[np.float64], variance: float, *, most: int) -> NDAr
     kept = max(0.0, 1.0 - len(upper[0]) * variance / rest) if rest else 0.0
     table: NDArray[np.float64] = np.maximum(plain + kept * (noisy - plain), 0.0) * off
     return table
-
-
-def _holding(intervals: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Intervals, widened about their scores where these are outside."""
-    low, high = intervals.T
-    reach = np.maximum(high - scores, scores - low)
-    outside = (scores < low) | (scores > high)
-    return np.where(outside[:, None], scores[:, None] + np.outer(reach, [-1.0, 1.0]), intervals)
 
 
 def _ranks(fit: NoisyFit, level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -28,6 +28,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from psephos.central.borda import check_something_to_gain
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.central.noisy_table import add_noise, averaged_variance, better_half, noisy_row_sums, with_row_sums
 from psephos.errors import ParameterError
@@ -74,13 +75,7 @@ def shaped_scales(
     """
     gradient = rows.l2_squared / m
     cyclic = margins.l2_squared - gradient
-    if m < 3:
-        raise ParameterError(f"mechanism shaped needs at least 3 items, got {m}")
-    if cyclic <= 0:
-        raise ParameterError(
-            "mechanism shaped would gain nothing: with so many pairs of one person counted, scores alone cost as much "
-            "as all margins; use gaussian, or count fewer pairs"
-        )
+    check_something_to_gain("shaped", m, margins, rows)
     least = gradient / margins.l2_squared
     if share is None:
         share = SHARE if least < SHARE else (1 + least) / 2

@@ -38,10 +38,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.central.borda import borda_law, row_sum_sensitivity
+from psephos.central.borda import row_sum_sensitivity
 from psephos.central.laplace import laplace_law
+from psephos.central.least_noise import least_noise_law, noise_event
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.central.noisy_table import noisy_row_sums
+from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.margins import pair_counts, pairwise_margins
 from psephos.privacy.balls import sqrt_upper
@@ -125,14 +127,16 @@ def best_cap(comparisons: Comparisons, *, epsilon: Fraction, delta: Fraction) ->
     If persons have k_i pairs, a cap k leaves T = sum min(k_i, k) answers, and an item's mean curvature is about
     ``l = T / (2 m)`` against noise of variance v(k) on its wins: the cap minimises ``(l + v) / l^2``.
     """
+    if comparisons.person is None:
+        raise ParameterError("comparisons without a column of persons cannot be bounded by person")
     m = comparisons.m
     low, high = np.minimum(comparisons.left, comparisons.right), np.maximum(comparisons.left, comparisons.right)
-    pairs = np.unique(np.stack([comparisons.person, low, high]), axis=1) if comparisons.person is not None else None
-    numbers = np.unique(pairs[0], return_counts=True)[1] if pairs is not None else np.ones(comparisons.records)
+    pairs = np.unique(np.stack([comparisons.person, low, high]), axis=1)
+    numbers = np.unique(pairs[0], return_counts=True)[1]
 
     def errors(k: int) -> Fraction:
         curvature = Fraction(int(np.minimum(numbers, k).sum()), 2 * m)
-        law = borda_law(row_sum_sensitivity(m, pairs=k), epsilon=epsilon, delta=delta)
+        law = least_noise_law(row_sum_sensitivity(m, pairs=k), epsilon=epsilon, delta=delta)
         return (curvature + law.exact_variance / 4) / curvature**2
 
     largest = int(numbers.max(initial=1))
@@ -142,7 +146,7 @@ def best_cap(comparisons: Comparisons, *, epsilon: Fraction, delta: Fraction) ->
 
 def public_graph_laws(sensitivity: MarginSensitivity, *, epsilon: Fraction, delta: Fraction) -> WinLaws:
     """The noise where the graph is public: that of fewer variance, Laplace if delta is 0."""
-    law = borda_law(sensitivity, epsilon=epsilon, delta=delta)
+    law = least_noise_law(sensitivity, epsilon=epsilon, delta=delta)
     return WinLaws(rows=law, rows_sensitivity=sensitivity, answers=None, answers_sensitivity=None)
 
 
@@ -182,7 +186,7 @@ def released_wins(
 ) -> tuple[NDArray[Any], NDArray[Any] | None, Event]:
     """The noisy row sums, the noisy numbers of answers (shape (m, m); ``None`` if public), and what ran."""
     sums = noisy_row_sums(pairwise_margins(comparisons), lambda n: _draw(laws.rows, n, bits))
-    first = _event(laws.rows, laws.rows_sensitivity)
+    first = noise_event(laws.rows, laws.rows_sensitivity)
     if laws.answers is None or laws.answers_sensitivity is None:
         return sums, None, first
     counts = pair_counts(comparisons)
@@ -193,7 +197,7 @@ def released_wins(
     noisy = np.zeros(counts.shape, dtype=object)
     noisy[upper] = counts[upper] + noise.astype(object)
     noisy.T[upper] = noisy[upper]
-    second = _event(laws.answers, laws.answers_sensitivity)
+    second = noise_event(laws.answers, laws.answers_sensitivity)
     if isinstance(first, DiscreteLaplaceEvent) and isinstance(second, DiscreteLaplaceEvent):
         return sums, noisy, ComposedLaplaceEvent(parts=(first, second))
     if isinstance(first, RoundedGaussianEvent) and isinstance(second, RoundedGaussianEvent):
@@ -203,9 +207,3 @@ def released_wins(
 
 def _draw(law: NoiseLaw, n: int, bits: BitSource) -> NDArray[Any]:
     return (rounded_gaussian_array if law.family == "rounded-gaussian" else discrete_laplace_array)(law.scale, n, bits)
-
-
-def _event(law: NoiseLaw, sensitivity: MarginSensitivity) -> RoundedGaussianEvent | DiscreteLaplaceEvent:
-    if law.family == "rounded-gaussian":
-        return RoundedGaussianEvent(sigma=law.scale, sensitivity_squared=sensitivity.l2_squared)
-    return DiscreteLaplaceEvent(scale=law.scale, sensitivity=sensitivity.l1)

@@ -41,7 +41,7 @@ from psephos.scores.intervals import normal_intervals, score_errors
 from psephos.scores.links import LOGISTIC, Link, as_link
 from psephos.scores.m_estimator import solve_scores
 
-__all__ = ["NoisyFit", "fit_noisy_wins"]
+__all__ = ["NoisyFit", "fit_noisy_wins", "widened"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,11 +150,10 @@ def fit_noisy_wins(
             spread = min(max(spread, _SPREADS[0]), _SPREADS[1])
             penalty = 0.5 * (1.0 + v * free / float(np.trace(variances))) / spread
     scores = solve_scores(y, n, link=link, regularisation=penalty).scores
-    errors = score_errors((covariance + covariance.T) / 2.0, labels)
+    covariance = (covariance + covariance.T) / 2.0
+    errors = score_errors(covariance, labels)
     ends = normal_intervals(unshrunk, errors, level=level)
-    outside = (scores < ends[:, 0]) | (scores > ends[:, 1])
-    reach = np.maximum(ends[:, 1] - scores, scores - ends[:, 0])
-    intervals = np.where(outside[:, None], scores[:, None] + np.outer(reach, [-1.0, 1.0]), ends)
+    intervals = widened(ends, scores)
     x = scores[:, None] - scores[None, :]
     floored = n * _floored_density(x, link)
     added = (floored - n * link.density(x)).sum(axis=1)
@@ -162,12 +161,24 @@ def fit_noisy_wins(
     return NoisyFit(
         scores=scores,
         unshrunk=unshrunk,
-        covariance=(covariance + covariance.T) / 2.0,
+        covariance=covariance,
         errors=errors,
         intervals=intervals,
         regularisation=penalty,
         component_labels=labels,
     )
+
+
+def widened(intervals: Floats, scores: Floats) -> Floats:
+    """Intervals, shape (m, 2), those that do not hold their score made symmetric about it.
+
+    >>> widened(np.array([[0.0, 2.0], [1.0, 2.0]]), np.array([0.5, 0.0])).tolist()
+    [[0.0, 2.0], [-2.0, 2.0]]
+    """
+    low, high = intervals.T
+    reach = np.maximum(high - scores, scores - low)
+    outside = (scores < low) | (scores > high)
+    return np.where(outside[:, None], scores[:, None] + np.outer(reach, [-1.0, 1.0]), intervals)
 
 
 def _floored_density(x: Floats, link: Link) -> Floats:
