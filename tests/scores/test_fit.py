@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from psephos import Comparisons, PairwiseEstimate, Profile, read_preflib
 from psephos.errors import DataError, ParameterError
-from psephos.pairwise import NoiseLaw, PartedNoise, pair_counts, pairwise_margins
-from psephos.scores import ScoreFit, default_regularisation, fit_scores, solve_scores
+from psephos.pairwise import NoiseLaw, PairNoise, PartedNoise, pair_counts, pairwise_margins
+from psephos.scores import ScoreFit, default_regularisation, fit_scores, rank_intervals, solve_scores
 
 ABC = ["a", "b", "c"]
 ABCD = ["a", "b", "c", "d"]
@@ -257,6 +257,29 @@ def test_noise_in_parts_matters_by_its_gradient():
         fit_scores(PairwiseEstimate(items=exact.items, margins=exact.margins, answers=partial, noise=noise))
 
 
+def test_noise_that_differs_from_pair_to_pair():
+    profile = Profile.from_rankings({("a", "b", "c"): 50, ("b", "c", "a"): 30, ("c", "a", "b"): 40}, items=ABC)
+    exact = PairwiseEstimate.from_data(profile)
+
+    def fit(noise):
+        return fit_scores(
+            PairwiseEstimate(items=exact.items, margins=exact.margins, answers=exact.answers, noise=noise)
+        )
+
+    law = NoiseLaw(family="rounded-gaussian", scale=Fraction(20))
+    one, other = fit(law), fit(PairNoise(variances=law.variance * (1 - np.eye(3))))
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12)
+    assert one.regularisation == pytest.approx(other.regularisation, rel=1e-12)
+    # noise on the pair of a and b leaves c alone, but for what a and b share
+    pair = np.zeros((3, 3))
+    pair[0, 1] = pair[1, 0] = 10_000
+    added = fit(PairNoise(variances=pair)).errors / fit(NoiseLaw()).errors
+    assert added[0] > 2
+    assert added[2] < 1.2
+    with pytest.raises(ParameterError, match="shape"):
+        fit(PairNoise(variances=np.zeros((2, 2))))
+
+
 def test_estimates_with_unknown_or_odd_answers():
     margins = np.array([[0, 4, 9], [-4, 0, 1], [-9, -1, 0]])
     with pytest.raises(ParameterError, match="not released"):
@@ -305,6 +328,33 @@ def test_refused_data():
         fit_scores(np.zeros((2, 2)))
 
 
+def test_rank_intervals_of_a_fit():
+    fit = fit_scores(comparisons(ABC, "ab " * 80 + "ba " * 20 + "bc " * 55 + "cb " * 45 + "ac " * 80 + "ca " * 20))
+    sets = fit.rank_intervals(rng=np.random.default_rng(1))
+    assert (sets.low, sets.high, sets.tiers, sets.level) == ((1, 2, 2), (1, 3, 3), ((0,), (1, 2)), 0.95)
+    assert sets.top(1).inside == (0,)
+    assert sets == rank_intervals(fit.scores, fit.covariance, rng=np.random.default_rng(1))
+    assert fit.rank_intervals(rng=np.random.default_rng(1), draws=99).draws == 99
+    with pytest.raises(ParameterError, match="at least 19 draws"):
+        fit.rank_intervals(rng=np.random.default_rng(1), draws=18)
+
+
+def test_ranks_across_components_are_never_sure():
+    # a beats b and c beats d for certain; nothing joins the two pairs, and e met nobody
+    abcde = [*ABCD, "e"]
+    fit = fit_scores(comparisons(abcde, "ab " * 900 + "ba " * 100 + "cd " * 999 + "dc"))
+    sets = fit.rank_intervals(rng=np.random.default_rng(1))
+    assert (sets.low, sets.high) == ((1, 2, 1, 2, 1), (4, 5, 4, 5, 5))
+    assert sets.tiers == (fit.order,)
+    assert sets.top(1).inside == ()
+    assert sets.top(1).outside == (1, 3)
+    assert sets.top(4).inside == (0, 2)
+    # what cannot be compared costs the rest nothing: q is that of two differences, not of ten
+    assert 2.1 < sets.quantile < 2.35
+    apart = fit_scores(comparisons(ABC, "ab ba")).rank_intervals(rng=np.random.default_rng(1))
+    assert (apart.low, apart.high) == ((1, 1, 1), (3, 3, 3))
+
+
 # Cases by the name of their row in the table of inputs that break such software.
 
 
@@ -349,6 +399,12 @@ def test_m3_sides_do_not_matter():
     )
     np.testing.assert_array_equal(fit_scores(one).scores, fit_scores(other).scores)
     np.testing.assert_array_equal(fit_scores(one).covariance, fit_scores(other).covariance)
+    # a winner column that is all left is no evidence: the item named first wins as often as its answers say
+    assert fit_scores(one).separated == ()
+    expected = solve_scores(
+        np.bincount(left, minlength=4), pair_counts(one), regularisation=fit_scores(one).regularisation
+    ).scores
+    np.testing.assert_allclose(fit_scores(one).scores, expected, atol=1e-8)
 
 
 def test_m4_nothing_one_and_two():

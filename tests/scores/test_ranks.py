@@ -231,6 +231,21 @@ def test_a_rounding_error_is_no_standard_error():
     assert sets.quantile == pytest.approx(1.96, abs=0.05)
 
 
+def test_items_that_cannot_be_compared():
+    scores, covariance = [9.0, 0.0, 8.0, 1.0], np.eye(4) * 0.01
+    joined = rank_intervals(scores, covariance, rng=rng())
+    apart = rank_intervals(scores, covariance, rng=rng(), component_labels=np.array([0, 0, 1, 1]))
+    assert joined.tiers == ((0,), (2,), (3,), (1,))
+    assert (apart.low, apart.high, apart.tiers) == ((1, 2, 1, 2), (3, 4, 3, 4), ((0, 2, 3, 1),))
+    assert apart.quantile < joined.quantile
+    exact = rank_intervals(scores, np.zeros((4, 4)), rng=rng(), component_labels=np.array([0, 0, 1, 1]))
+    assert (exact.low, exact.high, exact.draws) == (apart.low, apart.high, 0)
+    nothing = rank_intervals(scores, covariance, rng=rng(), component_labels=np.arange(4))
+    assert (nothing.low, nothing.high, nothing.draws) == ((1,) * 4, (4,) * 4, 0)
+    with pytest.raises(ParameterError, match="component_labels"):
+        rank_intervals(scores, covariance, rng=rng(), component_labels=np.array([0, 0]))
+
+
 def test_scores_closer_than_doubles_can_tell_are_not_told_apart():
     tiny = np.eye(2) * 1e-40
     sets = rank_intervals([10.0, np.nextafter(10.0, 11.0)], tiny, rng=rng())

@@ -25,7 +25,7 @@ from psephos.central.post_processing import PostProcessing
 from psephos.central.rank_sets import SecondMoment
 from psephos.central.second_moment import MomentScales
 from psephos.errors import ParameterError
-from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
+from psephos.pairwise.estimate import NoiseLaw, PairNoise, PairwiseEstimate, PartedNoise
 from psephos.privacy.events import event_from_json, event_to_json
 from psephos.privacy.guarantee import decimal_text
 from psephos.privacy.release import Release
@@ -258,9 +258,11 @@ def _answers_to_json(estimate: PairwiseEstimate) -> str | None:
     return None if estimate.answers is None else str(max((int(x) for x in estimate.answers.flat), default=0))
 
 
-def _noise_to_json(noise: NoiseLaw | PartedNoise) -> dict[str, str | None]:
+def _noise_to_json(noise: NoiseLaw | PartedNoise | PairNoise) -> dict[str, str | None]:
     if isinstance(noise, NoiseLaw):
         return {**law_to_json(noise)}
+    if isinstance(noise, PairNoise):
+        raise ParameterError("noise must be that of a release, and this is of randomised reports")
     cyclic = None if noise.cyclic is None else str(noise.cyclic)
     return {"family": "parted", "gradient": str(noise.gradient), "cyclic": cyclic}
 

@@ -81,7 +81,7 @@ from numpy.typing import NDArray
 from psephos._check import check_choice
 from psephos.central.margin_sensitivity import MarginSensitivity
 from psephos.errors import ParameterError
-from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
+from psephos.pairwise.estimate import NoiseLaw, PairNoise, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.bits import BitSource
@@ -310,7 +310,7 @@ def mean_scores(estimate: PairwiseEstimate, *, people: int) -> NDArray[np.float6
     return np.array([_double(r / people, _LARGEST_SCORE) for r in _row_sums(estimate)], dtype=np.float64)
 
 
-def row_sum_variance(noise: NoiseLaw | PartedNoise, m: int) -> Fraction:
+def row_sum_variance(noise: NoiseLaw | PartedNoise | PairNoise, m: int) -> Fraction:
     """tau^2 of the module: the noise in the row sums of a released table has covariance ``tau^2 (I - 1 1^T / m)``.
 
     Independent noise Z[u, v] of variance v: row sums have variance (m - 1) v and covariances -v. Parted noise: the
@@ -319,6 +319,8 @@ def row_sum_variance(noise: NoiseLaw | PartedNoise, m: int) -> Fraction:
     >>> row_sum_variance(PartedNoise(m=4, gradient=Fraction(10), cyclic=None), 4)
     Fraction(40, 1)
     """
+    if isinstance(noise, PairNoise):
+        raise ParameterError("noise must be that of a release, and this is of randomised reports")
     return m * (noise.gradient if isinstance(noise, PartedNoise) else noise.exact_variance)
 
 

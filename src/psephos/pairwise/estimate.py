@@ -26,7 +26,7 @@ from psephos.pairwise.margins import pair_counts, pairwise_margins
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["NoiseLaw", "PairwiseEstimate", "PartedNoise"]
+__all__ = ["NoiseLaw", "PairNoise", "PairwiseEstimate", "PartedNoise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +150,48 @@ class PartedNoise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairNoise:
+    """The law of noise whose variance differs from pair to pair: sums of many randomised answers, about normal.
+
+    ``variances`` has shape ``(m, m)``, symmetric, in votes squared, 0 for pairs that nobody answered.
+    """
+
+    variances: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        table = np.array(self.variances, dtype=np.float64)  # a copy of our own
+        if table.ndim != 2 or not np.array_equal(table, table.T) or not ((table >= 0) & (table < np.inf)).all():
+            raise ParameterError("variances must be a symmetric table of finite numbers >= 0")
+        table.setflags(write=False)
+        object.__setattr__(self, "variances", table)
+
+    @property
+    def variance(self) -> float:
+        """The largest variance of an entry, in votes squared.
+
+        >>> PairNoise(variances=np.array([[0.0, 9.0], [9.0, 0.0]])).sd
+        3.0
+        """
+        return float(self.variances.max(initial=0.0))
+
+    @property
+    def cyclic_variance(self) -> Fraction:
+        """The mean variance of an entry: what it adds to each dimension of the cyclic part, on average."""
+        m = len(self.variances)
+        return Fraction(float(self.variances.sum()) / (m * (m - 1))) if m > 1 else Fraction(0)
+
+    @property
+    def sd(self) -> float:
+        """The largest standard deviation of an entry, in votes."""
+        return math.sqrt(self.variance)
+
+    def simulate(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """One antisymmetric table of such noise, normal, for what-if computations."""
+        table = np.triu(rng.normal(0.0, 1.0, self.variances.shape) * np.sqrt(self.variances), 1)
+        return table - table.T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairwiseEstimate:
     """Estimated margins between items, with the known law of the noise in them.
 
@@ -158,17 +200,17 @@ class PairwiseEstimate:
     items
         The m item names.
     margins
-        Shape ``(m, m)``, antisymmetric: int64, Python integers or fractions, in votes.
+        Shape ``(m, m)``, antisymmetric, in votes: int64, Python integers, fractions, or doubles from devices' reports.
     answers
         Shape ``(m, m)``, symmetric: how many answered each pair, where that is known; else ``None``.
     noise
-        The law of the noise: independent in each entry u < v, or in parts.
+        The law of the noise: independent in each entry u < v with one law or a variance for each pair, or in parts.
     """
 
     items: tuple[str, ...]
     margins: NDArray[Any]
     answers: NDArray[Any] | None = None
-    noise: NoiseLaw | PartedNoise = NoiseLaw()
+    noise: NoiseLaw | PartedNoise | PairNoise = NoiseLaw()
 
     def __post_init__(self) -> None:
         shape = (len(self.items), len(self.items))

@@ -5,6 +5,7 @@ How far one person can move them: :mod:`psephos.central.margin_sensitivity`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,7 @@ from psephos.pairwise.kernel import MAX_INT64_PEOPLE, Unranked, margins_from_pla
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["pair_counts", "pairwise_margins"]
+__all__ = ["CountedPairs", "counted_pairs", "pair_counts", "pairwise_margins"]
 
 
 def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last") -> NDArray[Any]:
@@ -41,7 +42,7 @@ def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last"
     [[0, 4], [-4, 0]]
     """
     if isinstance(data, Comparisons):
-        return _table(data, data.outcome.astype(np.int64), antisymmetric=True)
+        return _table(data, data.outcome, antisymmetric=True)
     if not isinstance(data, Profile):
         raise ParameterError(f"data must be a Profile or Comparisons, got {type(data).__name__}")
     return margins_from_places(data.places, data.counts, unranked=unranked)
@@ -58,7 +59,7 @@ def pair_counts(data: Profile | Comparisons, *, unranked: Unranked = "last") -> 
     [[0, 3], [3, 0]]
     """
     if isinstance(data, Comparisons):
-        return _table(data, np.ones(data.records, dtype=np.int64), antisymmetric=False)
+        return _table(data, np.ones(data.records, dtype=np.int8), antisymmetric=False)
     m, people = data.m, data.people
     exact = people <= MAX_INT64_PEOPLE
     counts = np.full((m, m), people, dtype=np.int64 if exact else object)
@@ -73,13 +74,81 @@ def pair_counts(data: Profile | Comparisons, *, unranked: Unranked = "last") -> 
     return counts
 
 
-def _table(data: Comparisons, values: NDArray[np.int64], *, antisymmetric: bool) -> NDArray[Any]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountedPairs:
+    """The pairs of a table of comparisons, without the pairs that nobody compared.
+
+    Attributes
+    ----------
+    first, second
+        shape (pairs,), 0-based item positions, ``first < second``, in increasing order.
+    answers
+        shape (pairs,), > 0: how often each was compared, as in :func:`pair_counts`; int64, or Python integers and
+        fractions where there are weights.
+    margins
+        shape (pairs,): by how much first beats second, as in :func:`pairwise_margins`.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    answers: NDArray[Any]
+    margins: NDArray[Any]
+
+
+def counted_pairs(data: Comparisons) -> CountedPairs:
+    """What :func:`pair_counts` and :func:`pairwise_margins` hold, for any number of items: only pairs are stored.
+
+    A comparison of weight 0 was not made.
+
+    >>> pairs = counted_pairs(Comparisons.from_columns(["a", "b", "c"], [2, 0, 1], [0, 2, 2], [1, 1, 0]))
+    >>> pairs.first.tolist(), pairs.second.tolist(), pairs.answers.tolist(), pairs.margins.tolist()
+    ([0, 1], [2, 2], [2, 1], [0, 0])
+    """
     m = data.m
-    cells = data.left * m + data.right
+    swapped = data.left > data.right
+    code = np.where(swapped, data.right, data.left)
+    code *= m
+    code += np.where(swapped, data.left, data.right)
+    signs = np.where(swapped, -data.outcome, data.outcome)
+    answers: NDArray[Any]
+    margins: NDArray[Any]
     if data.weight is None:
-        # Sums of +-1 over the records of one array fit int64, and bincount adds them as exact doubles.
-        flat = np.bincount(cells, weights=values.astype(np.float64), minlength=m * m)
-        table: NDArray[Any] = flat.astype(np.int64).reshape(m, m)
+        # One sort of pairs with their outcomes in the last two bits: codes stay below 2**62 for 2**30 items.
+        code *= 4
+        code += signs + 1
+        code.sort()
+        signs = (code & 3).astype(np.int64) - 1
+        code >>= 2
+        starts = np.flatnonzero(np.diff(code, prepend=-1))
+        answers = np.diff(starts, append=len(code))
+        margins = np.add.reduceat(signs, starts) if len(starts) else np.zeros(0, dtype=np.int64)
+        code = code[starts]
+    else:
+        weights = np.empty(data.records, dtype=object)
+        weights[:] = [w.numerator if w.denominator == 1 else w for w in data.weight]
+        order = np.argsort(code, kind="stable")
+        order = order[weights[order] > 0]
+        code, weights, signs = code[order], weights[order], signs[order]
+        starts = np.flatnonzero(np.diff(code, prepend=-1))
+        answers = np.add.reduceat(weights, starts) if len(starts) else np.zeros(0, dtype=object)
+        margins = np.add.reduceat(weights * signs.astype(object), starts) if len(starts) else np.zeros(0, dtype=object)
+        code = code[starts]
+    first, second = np.divmod(code, m)
+    return CountedPairs(first=first, second=second, answers=answers, margins=margins)
+
+
+def _table(data: Comparisons, values: NDArray[np.integer[Any]], *, antisymmetric: bool) -> NDArray[Any]:
+    m = data.m
+    cells = data.left * m
+    cells += data.right
+    table: NDArray[Any]
+    if data.weight is None:
+        if antisymmetric:
+            # Sums of +-1 over the records of one array fit int64, and bincount adds them as exact doubles.
+            flat = np.bincount(cells, weights=values, minlength=m * m).astype(np.int64)
+        else:
+            flat = np.bincount(cells, minlength=m * m)
+        table = flat.reshape(m, m)
     else:
         exact = [Fraction(0)] * (m * m)
         for cell, value, weight in zip(cells.tolist(), values.tolist(), data.weight, strict=True):

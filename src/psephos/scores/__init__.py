@@ -1,6 +1,6 @@
 """Scores of items from comparisons: Bradley-Terry and kindred models, with intervals."""
 
-from psephos.scores.fit import Sampling, ScoreFit, fit_scores
+from psephos.scores.fit import Sampling, ScoreFit, fit_scores, fit_wins
 from psephos.scores.intervals import (
     clustered_sampling,
     difference_errors,
@@ -18,6 +18,8 @@ from psephos.scores.m_estimator import (
 )
 from psephos.scores.noisy_wins import NoisyFit, fit_noisy_wins
 from psephos.scores.ranks import RankIntervals, TopItems, rank_intervals, rank_intervals_from_errors
+from psephos.scores.sparse_errors import SparseErrors
+from psephos.scores.wins_covariance import WinsCovariance
 
 __all__ = [
     "LOGISTIC",
@@ -28,12 +30,15 @@ __all__ = [
     "Sampling",
     "ScoreFit",
     "ScoreSolution",
+    "SparseErrors",
     "TopItems",
+    "WinsCovariance",
     "clustered_sampling",
     "default_regularisation",
     "difference_errors",
     "fit_noisy_wins",
     "fit_scores",
+    "fit_wins",
     "independent_sampling",
     "matching_loss",
     "normal_intervals",

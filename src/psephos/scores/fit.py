@@ -8,7 +8,7 @@ Hunter 2004, assumption 1). Regularisation makes every fit finite, and then it s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,9 +19,9 @@ from scipy.sparse import csgraph
 
 from psephos._check import check_choice, check_real
 from psephos.errors import DataError, ParameterError
-from psephos.pairwise import NoiseLaw, PairwiseEstimate, Unranked, pair_counts
+from psephos.pairwise import NoiseLaw, PairNoise, PairwiseEstimate, Unranked, counted_pairs, pair_counts
 from psephos.profile import Comparisons, Profile
-from psephos.scores.answers import as_answers, laplacian
+from psephos.scores.answers import DenseAnswers, SparseAnswers, as_answers, is_large, laplacian
 from psephos.scores.intervals import (
     clustered_sampling,
     difference_errors,
@@ -32,8 +32,11 @@ from psephos.scores.intervals import (
 )
 from psephos.scores.links import LOGISTIC, Link, as_link
 from psephos.scores.m_estimator import SolveStatus, default_regularisation, matching_loss, solve_scores
+from psephos.scores.ranks import RankIntervals, rank_intervals
+from psephos.scores.sparse_errors import SparseErrors
+from psephos.scores.wins_covariance import WinsCovariance
 
-__all__ = ["Sampling", "ScoreFit", "fit_scores"]
+__all__ = ["Sampling", "ScoreFit", "fit_scores", "fit_wins"]
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.intp]
@@ -56,7 +59,8 @@ class ScoreFit:
         theta, shape (m,), higher is better; sums to 0 on every component.
     covariance
         shape (m, m), of the scores within their component (:func:`score_covariance`). It says nothing between
-        components: take :meth:`difference_errors`, which does.
+        components: take :meth:`difference_errors`, which does. ``None`` where there are more than 2000 items, unless
+        the covariance of the wins was a full table: see :attr:`errors` and :meth:`covariance_of`.
     sampling
         ``clustered``: people are independent. ``independent``: all answers are assumed to be.
     level
@@ -74,11 +78,13 @@ class ScoreFit:
     separated
         sets of items, as positions, that won, or lost, all comparisons with items outside the set. Where there are any,
         the data do not bound how far they lie from the rest, and ``regularisation`` decides.
+    measured_errors
+        what stands for ``covariance`` where that is ``None``.
     """
 
     items: tuple[str, ...]
     scores: Floats
-    covariance: Floats
+    covariance: Floats | None
     sampling: Sampling
     level: float
     link: str
@@ -89,12 +95,12 @@ class ScoreFit:
     iterations: int
     component_labels: Labels
     separated: tuple[tuple[int, ...], ...]
+    measured_errors: SparseErrors | None = None
 
     @property
     def components(self) -> tuple[tuple[int, ...], ...]:
         """Sets of item positions that comparisons join; scores of different sets cannot be compared."""
-        groups = [np.flatnonzero(self.component_labels == k) for k in range(int(self.component_labels.max()) + 1)]
-        return tuple(tuple(group.tolist()) for group in groups)
+        return tuple(tuple(group.tolist()) for group in _groups(self.component_labels))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -103,22 +109,134 @@ class ScoreFit:
 
     @property
     def errors(self) -> Floats:
-        """Standard errors of the scores about the mean of their component, shape (m,); infinite for an item alone."""
-        return score_errors(self.covariance, self.component_labels)
+        """Standard errors of the scores about the mean of their component, shape (m,); infinite for an item alone.
+
+        Exact up to 2000 items. Beyond, ``sqrt(diag(H^+ J H^+))`` is measured with random signs
+        (:mod:`psephos.scores.sparse_errors`), with the relative error that :attr:`errors_precision` states;
+        :meth:`covariance_of` is exact for chosen items.
+        """
+        if self.measured_errors is not None:
+            return self.measured_errors.errors
+        return score_errors(self._full_covariance(), self.component_labels)
+
+    @property
+    def errors_precision(self) -> float:
+        """Relative standard error of :attr:`errors`, root mean square over items, from measuring them; 0 if exact.
+
+        At most .02, unless 512 draws do not reach that: single items may be off by four times as much.
+        """
+        return 0.0 if self.measured_errors is None else self.measured_errors.precision
 
     @property
     def intervals(self) -> Floats:
         """Lower and upper ends of an interval for each score, shape (m, 2)."""
         return normal_intervals(self.scores, self.errors, level=self.level)
 
-    def difference_errors(self) -> Floats:
-        """Standard errors of ``theta_u - theta_v``, shape (m, m), infinite across components."""
-        return difference_errors(self.covariance, self.component_labels)
+    def covariance_of(self, items: Sequence[int]) -> Floats:
+        """The exact covariance of the scores of k items, about the means of their components, at any number of items.
 
-    def difference_intervals(self) -> Floats:
-        """Lower and upper ends of an interval for each ``theta_u - theta_v``, shape (m, m, 2)."""
-        differences = self.scores[:, None] - self.scores[None, :]
-        return normal_intervals(differences, self.difference_errors(), level=self.level)
+        Parameters
+        ----------
+        items
+            0-based positions. Beyond 2000 items each costs a solution of linear equations.
+
+        Returns
+        -------
+        array of shape (k, k)
+            in squared units of the scores; 0 between components, where nothing is known.
+
+        Raises
+        ------
+        ParameterError
+            for something that is no position.
+
+        >>> n = np.array([[0.0, 10.0], [10.0, 0.0]])
+        >>> fit = fit_wins(
+        ...     ["tea", "coffee"], [5, 5], n, wins_covariance=lambda theta: independent_sampling(theta, n),
+        ...     sampling="independent", regularisation=0,
+        ... )
+        >>> fit.covariance_of([1]).round(6).tolist()
+        [[0.1]]
+        """
+        chosen = self._positions(items)
+        if self.covariance is None and self.measured_errors is not None:
+            return self.measured_errors.covariance_of(chosen.tolist())
+        labels = self.component_labels[chosen]
+        return np.where(labels[:, None] == labels[None, :], self._full_covariance()[np.ix_(chosen, chosen)], 0.0)
+
+    def errors_of(self, items: Sequence[int]) -> Floats:
+        """The exact standard errors of the scores of k items, shape (k,), also where :attr:`errors` are measured.
+
+        Parameters and errors as for :meth:`covariance_of`.
+        """
+        chosen = self._positions(items)
+        alone = (np.bincount(self.component_labels) == 1)[self.component_labels[chosen]] & (len(self.items) > 1)
+        variances = np.diagonal(self.covariance_of(chosen.tolist()))
+        return np.where(alone, np.inf, np.sqrt(np.maximum(variances, 0.0)))
+
+    def difference_errors(self, items: Sequence[int] | None = None) -> Floats:
+        """Exact standard errors of ``theta_u - theta_v``, shape (k, k), infinite across components.
+
+        Of k chosen items (0-based positions), or of all; then :class:`ParameterError` where there is no ``covariance``.
+        """
+        if items is None:
+            return difference_errors(self._full_covariance(), self.component_labels)
+        chosen = self._positions(items)
+        return difference_errors(self.covariance_of(chosen.tolist()), self.component_labels[chosen])
+
+    def difference_intervals(self, items: Sequence[int] | None = None) -> Floats:
+        """Lower and upper ends of an interval for each ``theta_u - theta_v``, shape (k, k, 2), of k items or of all."""
+        scores = self.scores if items is None else self.scores[self._positions(items)]
+        differences = scores[:, None] - scores[None, :]
+        return normal_intervals(differences, self.difference_errors(items), level=self.level)
+
+    def rank_intervals(self, *, rng: np.random.Generator, draws: int = 20_000) -> RankIntervals:
+        """Intervals that hold the ranks of all items at once with probability ``level``, tiers, and the top K.
+
+        Items of different components are never sure to differ (:func:`psephos.scores.rank_intervals`).
+
+        Parameters
+        ----------
+        rng
+            for the simulation of the errors.
+        draws
+            how many; at least ``level / (1 - level)``.
+
+        Raises
+        ------
+        ParameterError
+            where there are too many items for a ``covariance``, or too few draws.
+
+        >>> from psephos.profile import Comparisons
+        >>> fit = fit_scores(Comparisons.from_columns(["tea", "coffee"], [0] * 90, [1] * 90, [1] * 70 + [-1] * 20))
+        >>> fit.rank_intervals(rng=np.random.default_rng(1)).top(1).inside
+        (0,)
+        """
+        return rank_intervals(
+            self.scores,
+            self._full_covariance(),
+            level=self.level,
+            rng=rng,
+            draws=draws,
+            component_labels=self.component_labels,
+        )
+
+    def _full_covariance(self) -> Floats:
+        if self.covariance is None:
+            raise ParameterError(
+                f"items must be chosen: the covariance of all {len(self.items)} scores is not computed; "
+                "covariance_of, errors_of and difference_errors give that of some"
+            )
+        return self.covariance
+
+    def _positions(self, items: Sequence[int]) -> Labels:
+        chosen = np.asarray(items)
+        m = len(self.items)
+        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+            raise ParameterError(f"items must be 0-based positions, got {items!r}")
+        if not ((chosen >= 0) & (chosen < m)).all():
+            raise ParameterError(f"items must be positions from 0 to {m - 1}, got {items!r}")
+        return chosen.astype(np.intp)
 
 
 def fit_scores(
@@ -176,6 +294,9 @@ def fit_scores(
     [-0.5, 2.18]
     """
     link = as_link(link)
+    if isinstance(data, Comparisons) and is_large(data.m):
+        check_choice(unranked, "unranked", ("last", "missing"))
+        return _fit_many_items(data, link, regularisation, _sampling_model(data, sampling), level)
     if isinstance(data, PairwiseEstimate):
         estimate = data
     elif isinstance(data, (Profile, Comparisons)):
@@ -186,50 +307,202 @@ def fit_scores(
     normal_intervals(0.0, 0.0, level=level)  # a level out of range is refused before the work
     n, half_margins, won = _tables(estimate)
     m = len(n)
-    wins = n.sum(axis=1) / 2.0 + half_margins
     total = float(n.sum()) / 2.0
+    noise = _noise_variance(estimate, n)
+    arcs = np.nonzero(won)
+    strong = _strong_components(m, *arcs)
+    table: Any = n if is_large(m) else DenseAnswers(n)
+    squares: Any = table
+    if isinstance(data, Comparisons) and data.weight is not None:
+        squares = _doubles(pair_counts(replace(data, weight=tuple(w * w for w in data.weight))))
+
+    def wins_covariance(theta: Floats) -> Floats:
+        spread = independent_sampling(theta, squares, link=link)
+        if sampling == "clustered" and total > 0 and not isinstance(data, PairwiseEstimate):
+            # All answers of a pair across strong components agree: what they vary by is known from the model alone.
+            across = strong[:, None] != strong[None, :]
+            spread = _clustered(data, theta, link, unranked, spread) + laplacian(np.where(across, -spread, 0.0))
+        # Wins are sum_v (n_uv + W_uv) / 2: independent noise in the margins W gives a Laplacian.
+        return spread + laplacian(noise / 4.0) if noise.any() else spread
+
+    return fit_wins(
+        estimate.items,
+        n.sum(axis=1) / 2.0 + half_margins,
+        table,
+        wins_covariance=wins_covariance,
+        separated=_separated(strong, arcs, np.nonzero(n)) if strong.any() else (),
+        # An answer at even odds has variance 1 in the margin; noise adds its own to every pair.
+        variance_factor=1.0 + float(noise.sum()) / 2.0 / total if total > 0 else 1.0,
+        link=link,
+        regularisation=regularisation,
+        sampling=sampling,
+        level=level,
+    )
+
+
+def _fit_many_items(
+    data: Comparisons, link: Link, regularisation: float | None, sampling: Sampling, level: float
+) -> ScoreFit:
+    """The same fit where a table of all pairs of items would be too large."""
+    pairs = counted_pairs(data)
+    m = data.m
+    first, second = pairs.first.astype(np.int32), pairs.second.astype(np.int32)
+    table = SparseAnswers(m, first, second, _doubles(pairs.answers))
+    if data.weight is None:
+        margins = np.bincount(first, weights=pairs.margins, minlength=m).astype(np.float64)
+        margins -= np.bincount(second, weights=pairs.margins, minlength=m)
+    else:
+        sums = np.zeros(m, dtype=object)
+        np.add.at(sums, first, pairs.margins)
+        np.subtract.at(sums, second, pairs.margins)
+        margins = _doubles(sums)
+    up, down = pairs.answers + pairs.margins > 0, pairs.answers - pairs.margins > 0
+    winners, losers = np.concatenate([first[up], second[down]]), np.concatenate([second[up], first[down]])
+    del pairs, up, down
+    strong = _strong_components(m, winners, losers)
+    separated = _separated(strong, (winners, losers), (first, second))
+    del winners, losers
+    squares = table.count
+    if data.weight is not None:
+        squares = _doubles(counted_pairs(replace(data, weight=tuple(w * w for w in data.weight))).answers)
+
+    def wins_covariance(theta: Floats) -> WinsCovariance:
+        x = table.differences(theta)
+        spread = squares * link.cdf(x) * link.cdf(-x)
+        rows = None
+        if sampling == "clustered":
+            rows = _comparison_residuals(data, theta, link)
+            # As for few items: one more person who answers by the model, and agreement across strong components.
+            spread *= 1.0 / rows.shape[0] + (strong[first] != strong[second])
+        return WinsCovariance.of_pairs(table.upper(spread), rows=rows)
+
+    return fit_wins(
+        data.items,
+        (table.totals() + margins) / 2.0,
+        table,
+        wins_covariance=wins_covariance,
+        separated=separated,
+        link=link,
+        regularisation=regularisation,
+        sampling=sampling,
+        level=level,
+    )
+
+
+def fit_wins(
+    items: Sequence[str],
+    wins: npt.ArrayLike,
+    answers: Any,
+    *,
+    wins_covariance: Callable[[Floats], Any],
+    separated: Sequence[Sequence[int]] = (),
+    variance_factor: float = 1.0,
+    link: Link | str = LOGISTIC,
+    regularisation: float | None = None,
+    sampling: Sampling,
+    level: float = 0.95,
+) -> ScoreFit:
+    """Fit scores to wins and a table of answers, where the covariance of the wins is known.
+
+    Parameters
+    ----------
+    items
+        the m item names.
+    wins
+        y, shape (m,), in answers: how many answers preferred the item, a tie counted half. Any real numbers.
+    answers
+        n, shape (m, m), symmetric, >= 0, zero diagonal: an array, or a scipy.sparse array.
+    wins_covariance
+        from scores, shape (m,), to J, shape (m, m), in answers squared: the covariance of the wins, of sampling and
+        noise together, as an array, a scipy.sparse array or a :class:`WinsCovariance`. Beyond 2000 items the last two
+        give measured errors (:attr:`ScoreFit.errors`); the last is for people of many answers each, whose J is a
+        product of few numbers that would fill a table.
+    separated
+        sets of item positions that won, or lost, all comparisons with items outside the set.
+    variance_factor
+        G >= 1, by how much noise multiplies the variance of an answer at even odds
+        (:func:`default_regularisation`).
+    link, regularisation, level
+        as for :func:`fit_scores`.
+    sampling
+        what ``wins_covariance`` assumes.
+
+    Raises
+    ------
+    DataError
+        if there is nothing to rank: no items, or at least two and no answers.
+    ParameterError
+        if a table or a parameter is out of range, or regularisation is 0 and there is no fit.
+
+    >>> n = np.array([[0.0, 10.0], [10.0, 0.0]])
+    >>> fit = fit_wins(
+    ...     ["tea", "coffee"], [7, 3], n, wins_covariance=lambda theta: independent_sampling(theta, n),
+    ...     sampling="independent",
+    ... )
+    >>> fit.scores.round(3).tolist()
+    [0.42, -0.42]
+    """
+    link = as_link(link)
+    names = tuple(items)
+    check_choice(sampling, "sampling", ("independent", "clustered"))
+    normal_intervals(0.0, 0.0, level=level)  # a level out of range is refused before the work
+    if not names:
+        raise DataError("nothing to rank: no items")
+    table = as_answers(answers)
+    totals = table.totals()
+    m = len(totals)
+    if isinstance(table, SparseAnswers) and not is_large(m):
+        table = DenseAnswers(table.to_dense())
+    if len(names) != m:
+        raise ParameterError(f"items must have one entry an item ({m}), got {len(names)}")
+    total = float(totals.sum()) / 2.0
     if m > 1 and not total > 0:
         raise DataError("nothing to rank: no pair of items was compared")
-    noise = _noise_variance(estimate, n)
     if regularisation is None:
-        # An answer at even odds has variance 1 in the margin; noise adds its own to every pair.
-        factor = 1.0 + noise * (np.count_nonzero(n) / 2) / total if total > 0 else 1.0
-        penalty = default_regularisation(m, total, variance_factor=factor)
+        penalty = default_regularisation(m, total, variance_factor=variance_factor)
     else:
         penalty = check_real(regularisation, "regularisation", low=0.0, high=1e100)
-    strong = _strong_components(won)
-    separated = _separated(n, won, strong)
+    groups = tuple(tuple(int(u) for u in group) for group in separated)
     if penalty == 0:
-        _require_fit(estimate.items, as_answers(n).components(), separated)
-    solution = solve_scores(wins, n, link=link, regularisation=penalty)
+        _require_fit(names, table.components(), groups)
+    solution = solve_scores(wins, table, link=link, regularisation=penalty)
     if solution.status == "separated":
         raise ParameterError("regularisation must be > 0: the noisy wins exceed what finite scores can explain")
     theta = solution.scores
-    squares = n
-    if isinstance(data, Comparisons) and data.weight is not None:
-        squares = _doubles(pair_counts(replace(data, weight=tuple(w * w for w in data.weight))))
-    spread = independent_sampling(theta, squares, link=link)
-    if sampling == "clustered" and total > 0 and not isinstance(data, PairwiseEstimate):
-        # All answers of a pair across strong components agree: what they vary by is known from the model alone.
-        agreed = independent_sampling(theta, squares * (strong[:, None] != strong[None, :]), link=link)
-        spread = _clustered(data, theta, link, unranked, spread) + agreed
-    # Wins are sum_v (n_uv + W_uv) / 2: independent noise in the margins W gives a Laplacian.
-    spread = spread + laplacian(np.where(n > 0, noise / 4.0, 0.0))
-    covariance = score_covariance(theta, n, wins_covariance=spread, regularisation=penalty, link=link)
+    spread = wins_covariance(theta)
+    covariance: Floats | None = None
+    measured: SparseErrors | None = None
+    if sparse.issparse(spread) and is_large(m):
+        spread = WinsCovariance(spread)
+    if isinstance(spread, WinsCovariance) and isinstance(table, SparseAnswers):
+        if spread.m != m:
+            raise ParameterError(f"wins_covariance must have shape {(m, m)}, got {(spread.m, spread.m)}")
+        measured = SparseErrors.measure(
+            theta,
+            table,
+            wins_covariance=spread,
+            regularisation=penalty,
+            link=link,
+            component_labels=solution.component_labels,
+        )
+    else:
+        full: Any = spread.toarray() if hasattr(spread, "toarray") else spread
+        covariance = score_covariance(theta, table, wins_covariance=full, regularisation=penalty, link=link)
     return ScoreFit(
-        items=estimate.items,
+        items=names,
         scores=theta,
         covariance=covariance,
         sampling=sampling,
         level=float(level),
         link=link.name,
         regularisation=penalty,
-        loss=matching_loss(theta, wins, n, link=link),
+        loss=matching_loss(theta, wins, table, link=link),
         status=solution.status,
         residual=solution.residual,
         iterations=solution.iterations,
         component_labels=solution.component_labels,
-        separated=separated,
+        separated=groups,
+        measured_errors=measured,
     )
 
 
@@ -260,26 +533,45 @@ def _tables(estimate: PairwiseEstimate) -> tuple[Floats, Floats, npt.NDArray[np.
     np.fill_diagonal(compared, False)
     margins = np.where(compared, estimate.margins, 0)
     won = compared & (estimate.answers + margins > 0)  # int64 tables have room for the sum
-    half_margins = _doubles(margins.sum(axis=1, dtype=object)) / 2.0
-    return _doubles(np.where(compared, estimate.answers, 0)), half_margins, won
+    if margins.dtype.kind in "iu" and len(margins) * int(np.abs(margins).max(initial=0)) < 2**63:
+        sums = margins.sum(axis=1)
+    else:
+        sums = margins.sum(axis=1, dtype=object)
+    return _doubles(np.where(compared, estimate.answers, 0)), _doubles(sums) / 2.0, won
 
 
-def _strong_components(won: npt.NDArray[np.bool_]) -> Labels:
+def _strong_components(m: int, winners: npt.NDArray[Any], losers: npt.NDArray[Any]) -> Labels:
     """Shape (m,): the same label for items that chains of wins join in both directions."""
-    graph: Any = sparse.csr_array(won)
+    arcs = np.ones(len(winners), dtype=np.int8)
+    graph: Any = sparse.csr_array((arcs, (winners, losers)), shape=(m, m))
     labels: Labels = csgraph.connected_components(graph, directed=True, connection="strong")[1].astype(np.intp)
     return labels
 
 
-def _separated(n: Floats, won: npt.NDArray[np.bool_], strong: Labels) -> tuple[tuple[int, ...], ...]:
-    """The strong components of the graph of wins that no arc enters, or none leaves, though they met others."""
-    across = strong[:, None] != strong[None, :]
-    won_out, lost_out, met = (np.zeros(int(strong.max()) + 1, dtype=np.bool_) for _ in range(3))
-    won_out[strong[(won & across).any(axis=1)]] = True
-    lost_out[strong[(won & across).any(axis=0)]] = True
-    met[strong[((n > 0) & across).any(axis=1)]] = True
-    chosen = np.flatnonzero(met & ~(won_out & lost_out))
-    return tuple(sorted(tuple(np.flatnonzero(strong == k).tolist()) for k in chosen))
+def _separated(
+    strong: Labels, won: tuple[npt.NDArray[Any], ...], met: tuple[npt.NDArray[Any], ...]
+) -> tuple[tuple[int, ...], ...]:
+    """The strong components of the graph of wins that no arc enters, or none leaves, though they met others.
+
+    ``won``: winners and losers, ``met``: the two sides of pairs.
+    """
+    won_out, lost_out, met_out = (np.zeros(int(strong.max()) + 1, dtype=np.bool_) for _ in range(3))
+    winner, loser = strong[won[0]], strong[won[1]]
+    across = winner != loser
+    won_out[winner[across]] = True
+    lost_out[loser[across]] = True
+    one, other = strong[met[0]], strong[met[1]]
+    across = one != other
+    met_out[one[across]] = True
+    met_out[other[across]] = True
+    chosen = met_out & ~(won_out & lost_out)
+    return tuple(sorted(tuple(group.tolist()) for k, group in enumerate(_groups(strong)) if chosen[k]))
+
+
+def _groups(labels: Labels) -> list[Labels]:
+    """The positions of each label from 0 up, in increasing order."""
+    order = np.argsort(labels, kind="stable").astype(np.intp)
+    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
 
 
 def _require_fit(items: tuple[str, ...], labels: Labels, separated: tuple[tuple[int, ...], ...]) -> None:
@@ -293,26 +585,31 @@ def _require_fit(items: tuple[str, ...], labels: Labels, separated: tuple[tuple[
         raise ParameterError(f"regularisation must be > 0: ({names}) won, or lost, all comparisons with other items")
 
 
-def _noise_variance(estimate: PairwiseEstimate, n: Floats) -> float:
-    """Variance of independent noise in the margins of compared pairs that has the same effect on the wins.
+def _noise_variance(estimate: PairwiseEstimate, n: Floats) -> Floats:
+    """Variances of independent noise in the margins that has the same effect on the wins, shape (m, m).
 
     Noise in parts adds up to row sums by its gradient part alone, and over a full table these have the covariance that
     independent entries of the gradient's variance give: ``m s^2`` times the centring projection.
     """
-    if isinstance(estimate.noise, NoiseLaw):
-        return estimate.noise.variance
+    noise = estimate.noise
+    if isinstance(noise, PairNoise):
+        if noise.variances.shape != n.shape:
+            raise ParameterError(f"the variances of noise must have shape {n.shape}, got {noise.variances.shape}")
+        return np.where(n > 0, noise.variances, 0.0)
+    if isinstance(noise, NoiseLaw):
+        return np.where(n > 0, noise.variance, 0.0)
     if not ((n > 0) | np.eye(len(n), dtype=np.bool_)).all():
         raise ParameterError("answers must be > 0 for every pair where noise differs between parts of the table")
-    return float(estimate.noise.gradient)
+    return np.where(n > 0, float(noise.gradient), 0.0)
 
 
 def _clustered(
     data: Profile | Comparisons, theta: Floats, link: Link, unranked: Unranked, independent: Floats
 ) -> Floats:
+    if isinstance(data, Comparisons):
+        return clustered_sampling(_comparison_residuals(data, theta, link), independent=independent)
     expected = link.cdf(theta[:, None] - theta[None, :])
     np.fill_diagonal(expected, 0.0)
-    if isinstance(data, Comparisons):
-        return clustered_sampling(_comparison_residuals(data, expected), independent=independent)
     counts = _doubles(np.array(data.counts, dtype=object))
     total: Floats = independent / counts.sum()
     for block, residuals in enumerate(_ballot_residuals(data, expected, unranked)):
@@ -321,15 +618,17 @@ def _clustered(
     return total
 
 
-def _comparison_residuals(data: Comparisons, expected: Floats) -> Any:
+def _comparison_residuals(data: Comparisons, theta: Floats, link: Link) -> Any:
     """Shape (persons, m), sparse: wins less expected wins of each person who answered, weighted."""
-    surprise = (1.0 + data.outcome.astype(np.float64)) / 2.0 - expected[data.left, data.right]
+    surprise = (1.0 + data.outcome) / 2.0 - link.cdf(theta[data.left] - theta[data.right])
     if data.weight is not None:
         surprise = surprise * np.array([float(w) for w in data.weight])
-    answered, person = np.unique(np.asarray(data.person), return_inverse=True)
-    rows, columns = np.concatenate([person, person]), np.concatenate([data.left, data.right])
+    person: Any = data.person
+    answered = np.bincount(person) > 0
+    row = (np.cumsum(answered) - 1)[person].astype(np.int32)
+    rows, columns = np.concatenate([row, row]), np.concatenate([data.left, data.right], dtype=np.int32)
     entries = np.concatenate([surprise, -surprise])
-    return sparse.csr_array((entries, (rows, columns)), shape=(len(answered), data.m))
+    return sparse.csr_array((entries, (rows, columns)), shape=(int(answered.sum()), data.m))
 
 
 def _ballot_residuals(data: Profile, expected: Floats, unranked: Unranked) -> Iterator[Floats]:

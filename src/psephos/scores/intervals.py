@@ -157,21 +157,18 @@ def score_covariance(
     labels = as_answers(answers).components()
     hessian = laplacian(table * as_link(link).density(theta[:, None] - theta[None, :]))
     size = float(np.trace(hessian)) / len(theta) + ridge or 1.0
-    mean = np.where(labels[:, None] == labels[None, :], 1.0 / np.bincount(labels)[labels], 0.0)
+    mean = 1.0 / np.bincount(labels)[labels]
     # Constants on a component are taken out on both sides, so what stands there in H does not matter: enough to be
     # positive, too little to drown small curvatures elsewhere.
-    hessian += 1e-8 * size * mean + ridge * np.eye(len(theta))
+    hessian += np.where(labels[:, None] == labels[None, :], 1e-8 * size * mean, 0.0)
+    np.fill_diagonal(hessian, np.diagonal(hessian) + ridge)
     factor = _cholesky(hessian)
     if factor is None and ridge > 0:  # a curvature below what doubles resolve beside the others
         factor = _cholesky(hessian + 1e-13 * size * np.eye(len(theta)))
     if factor is None:
         raise ParameterError("regularisation must be > 0 here: some difference of scores carries no information")
-    centred = noise - mean @ noise
-    centred -= centred @ mean
-    half = linalg.cho_solve((factor, True), centred)
-    covariance: Floats = linalg.cho_solve((factor, True), half.T)
-    covariance -= mean @ covariance
-    covariance -= covariance @ mean
+    half = linalg.cho_solve((factor, True), _centred(_centred(noise, labels).T, labels))
+    covariance = _centred(_centred(linalg.cho_solve((factor, True), half.T), labels).T, labels)
     return (covariance + covariance.T) / 2.0
 
 
@@ -220,6 +217,13 @@ def normal_intervals(centre: npt.ArrayLike, errors: npt.ArrayLike, *, level: flo
     middle = np.asarray(centre, dtype=np.float64)
     width = float(ndtri(0.5 + chance / 2.0)) * np.asarray(errors, dtype=np.float64)
     return np.stack([middle - width, middle + width], axis=-1)
+
+
+def _centred(columns: Floats, labels: Labels) -> Floats:
+    """Columns, shape (m, k), less their means over each component."""
+    member: Any = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
+    means: Floats = (member @ columns) / np.bincount(labels)[:, None]
+    return columns - means[labels]
 
 
 def _cholesky(matrix: Floats) -> Floats | None:

@@ -62,7 +62,8 @@ class Link:
 
 
 def _logistic_density(x: Floats) -> Floats:
-    density: Floats = expit(x) * expit(-x)
+    tail = expit(-np.abs(x))
+    density: Floats = tail * (1.0 - tail)
     return density
 
 

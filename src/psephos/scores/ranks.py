@@ -107,7 +107,13 @@ class RankIntervals:
 
 
 def rank_intervals(
-    scores: ArrayLike, covariance: ArrayLike, *, level: float = 0.95, rng: np.random.Generator, draws: int = 20_000
+    scores: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    level: float = 0.95,
+    rng: np.random.Generator,
+    draws: int = 20_000,
+    component_labels: NDArray[np.intp] | None = None,
 ) -> RankIntervals:
     """Simultaneous rank intervals from scores with normal errors.
 
@@ -123,6 +129,9 @@ def rank_intervals(
         For the simulation of the errors.
     draws
         How many; at least ``level / (1 - level)``.
+    component_labels
+        Shape ``(m,)``: equal where two scores can be compared. A difference of two others is never sure, whatever the
+        covariance says of it, and costs the rest nothing. All can be compared, if absent.
 
     Returns
     -------
@@ -146,6 +155,11 @@ def rank_intervals(
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
     block = max(_BLOCK // max(len(x), 1), 1)
     sd = _difference_sd(sigma)
+    if component_labels is not None:
+        labels = np.asarray(component_labels)
+        if labels.shape != x.shape:
+            raise ParameterError(f"component_labels must have one entry an item ({len(x)}), got shape {labels.shape}")
+        sd[labels[:, None] != labels[None, :]] = np.inf
     maxima = [
         _maxima(rng.standard_normal((min(block, number - start), len(x))) @ root, sd)
         for start in range(0, number, block)
@@ -205,11 +219,11 @@ def _difference_sd(sigma: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _maxima(errors: NDArray[np.float64], sd: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest ``|e_i - e_j| / se_ij`` of each draw, over the pairs that are uncertain."""
+    """The largest ``|e_i - e_j| / se_ij`` of each draw, over the pairs that are uncertain and can be compared."""
     largest = np.zeros(len(errors))
     columns = np.ascontiguousarray(errors.T)
     for i in range(len(sd) - 1):
-        others = i + 1 + np.flatnonzero(sd[i, i + 1 :])
+        others = i + 1 + np.flatnonzero((sd[i, i + 1 :] > 0) & (sd[i, i + 1 :] < np.inf))
         if len(others):
             ratios = np.abs(columns[others] - columns[i]) / sd[i, others, None]
             np.maximum(largest, ratios.max(axis=0), out=largest)
@@ -224,15 +238,16 @@ def _intervals(
         raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
     m, draws = len(x), len(maxima)
     quantile = 0.0
-    if not np.triu(sd, 1).any():
-        draws = 0  # every difference is known
+    comparable = np.isfinite(sd)
+    if not (np.triu(sd, 1)[comparable] > 0).any():
+        draws = 0  # every difference that can be taken is known
     else:
         rank = math.ceil((draws + 1) * target)
         if rank > draws:
             raise ParameterError(f"level {target} needs at least {math.ceil(target / (1 - target))} draws, got {draws}")
         quantile = float(np.partition(maxima, rank - 1)[rank - 1])
     resolution = 2 * np.spacing(np.abs(x).max(initial=0.0))  # of a difference of two scores as doubles
-    better = x[:, None] - x[None, :] > quantile * sd + resolution
+    better = comparable & (x[:, None] - x[None, :] > quantile * np.where(comparable, sd, 0.0) + resolution)
     order = np.argsort(-x, kind="stable")
     tiers, start = [], 0
     for cut in range(1, m + 1):
