@@ -24,14 +24,14 @@ SHELL = [line for kind, code in BLOCKS if kind == "sh" for line in code.splitlin
 
 
 def test_the_readme_has_blocks():
-    assert len(PYTHON) == 2
-    assert len(SHELL) == 7
+    assert len(PYTHON) == 3
+    assert len(SHELL) == 10
 
 
 @pytest.mark.parametrize(("code", "output"), PYTHON)
 def test_python_blocks_print_what_the_readme_says(code, output):
     """The three best are 15 standard deviations of the noise apart, so the output is certain."""
-    assert len(code.strip().splitlines()) <= 10
+    assert len(code.strip().splitlines()) <= 12
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout == output
     assert result.stderr == ""
@@ -66,6 +66,41 @@ def test_the_documented_json_fields_are_those_printed():
     document = json.loads(result.stdout)
     for field in [*document, *document["guarantee"], *document["released"], *document["post_processing"]]:
         assert f"`{field}`" in described or field in {"schema", "name"}
+
+
+def test_the_documented_fields_of_scores_and_plans_are_those_printed(tmp_path):
+    text = (ROOT / "docs" / "json.md").read_text()
+    reports = tmp_path / "r.jsonl"
+
+    def printed(*command):
+        line = [sys.executable, "-m", "psephos", *command]
+        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    printed("randomise", "examples/drinks.csv", "--epsilon", "1", "--output", str(reports))
+    scores = text.partition("## `psephos.scores/1`")[2].partition("## `psephos.report/1`")[0]
+    document = json.loads(printed("scores", str(reports), "--format", "json"))
+    for field in [*document, *document["guarantee"], *document["scores"][0]]:
+        assert f"`{field}`" in scores or field == "schema"
+    described = text.partition("## `psephos.report/1`")[2].partition("## `psephos.cost/1`")[0]
+    record = json.loads(reports.read_text().splitlines()[0])
+    for field in [*record, *record["answers"][0]]:
+        assert f"`{field}`" in described or field == "schema"
+    plans = text.partition("## `psephos.plan/1`")[2].partition("## `psephos.ledger/1`")[0]
+    document = json.loads(
+        printed("plan", "local", "--items", "4", "--epsilon", "1", "--people", "9", "--format", "json")
+    )
+    for field in [*document, *document["groups"][0], *document["curve"][0]]:
+        assert f"`{field}`" in plans or field == "schema"
+
+
+def test_the_plan_of_the_readme():
+    from psephos import plan_local
+
+    plan = plan_local(10, epsilon=1, target_error=0.1)
+    assert f"{plan.people:,} people with one pair each, and {int(plan.all_pairs_factor)} times as many" in " ".join(
+        TEXT.split()
+    )
+    assert plan.pairs == 1 if isinstance(plan.pairs, int) else set(plan.pairs) == {1}
 
 
 def test_the_main_job_prints_what_the_readme_says():

@@ -18,8 +18,11 @@ _HOME = {
     "PairwiseEstimate": "psephos.pairwise",
     "Profile": "psephos.profile",
     "Release": "psephos.privacy",
+    "debias": "psephos.local.debias",
+    "fit_reports": "psephos.local.fit",
     "fit_scores": "psephos.scores",
     "pairwise_margins": "psephos.pairwise",
+    "plan_local": "psephos.local.plan",
     "private_consensus": "psephos.central",
     "private_scores": "psephos.central",
     "randomise": "psephos.local",
@@ -38,8 +41,11 @@ __all__ = [
     "Profile",
     "Release",
     "__version__",
+    "debias",
+    "fit_reports",
     "fit_scores",
     "pairwise_margins",
+    "plan_local",
     "private_consensus",
     "private_scores",
     "randomise",
@@ -54,6 +60,9 @@ if TYPE_CHECKING:
     from psephos.central import private_consensus, private_scores
     from psephos.kemeny import solve
     from psephos.local import randomise
+    from psephos.local.debias import debias
+    from psephos.local.fit import fit_reports
+    from psephos.local.plan import plan_local
     from psephos.pairwise import PairwiseEstimate, pairwise_margins
     from psephos.privacy import Ledger, Release
     from psephos.profile import (

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import psephos.local
+from psephos.local.bits import DeviceBits, is_secure, pooled
+from psephos.privacy import InsecureBits
 
 
 def run(code):
@@ -49,6 +51,54 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 print(bits.bits(128))
+"""
+    first, second = run(code).split()
+    assert first != second
+
+
+def test_pooled_bits_are_those_of_the_source_each_handed_out_once(monkeypatch):
+    """Read back in order they are the words that the system gave, also across refills and beyond a pool's size."""
+    given = []
+
+    def urandom(n):
+        given.append(bytes(range(len(given), len(given) + n)) if n < 100 else os.urandom(n))
+        return given[-1]
+
+    source = pooled(DeviceBits())
+    with monkeypatch.context() as patch:
+        patch.setattr("psephos.local.bits.os.urandom", urandom)
+        taken = [(n, source.bits(n)) for n in (1, 7, 100, 0, 60, 87, 200, 3)]
+    word = shift = 0
+    for n, value in taken:
+        word |= value << shift
+        shift += n
+    stream = int.from_bytes(b"".join(given), "little")
+    assert word == stream & ((1 << shift) - 1)
+    assert source.bits(1000).bit_length() > 900
+
+
+def test_only_system_bits_are_pooled():
+    other = InsecureBits(seed=1)
+    assert pooled(other) is other
+    assert type(pooled(DeviceBits())) is not DeviceBits
+    assert not is_secure(pooled(DeviceBits()))  # nothing that a caller could pass on as the system's own
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_n8_forked_devices_report_different_answers():
+    code = """
+import os
+from psephos.local import plan_comparisons, randomise_answers
+items = [str(i) for i in range(12)]
+plan = plan_comparisons(items, [(a, b) for a in range(12) for b in range(a)], epsilon="0.1")
+def line():
+    return "".join(a.reported[0] for a in randomise_answers(plan, [None] * 66).answers)
+line()
+if os.fork() == 0:
+    print(line(), flush=True)
+    os._exit(0)
+os.wait()
+print(line())
 """
     first, second = run(code).split()
     assert first != second

@@ -83,7 +83,7 @@ class Planned:
 @pytest.mark.parametrize(("m", "k"), [(2, 1), (3, 1), (3, 2), (4, 2), (4, 3), (3, 3)])
 def test_pairs_are_drawn_uniformly_by_enumeration(monkeypatch, m, k):
     monkeypatch.setattr(person_module, "uniform_below", lambda n, bits: bits.choose([Fraction(1, n)] * n))
-    law, lost = exact_law(monkeypatch, lambda bits: person_module._drawn(m, k, bits))
+    law, lost = exact_law(monkeypatch, lambda bits: person_module.drawn_pairs(m, k, bits))
     assert lost == 0
     sets = defaultdict(list)
     for pairs, mass in law.items():
@@ -106,7 +106,7 @@ def test_pairs_are_drawn_uniformly_by_draws():
 @given(m=st.integers(2, 300), data=st.data())
 def test_drawn_pairs_are_different_pairs_of_the_list(m, data):
     k = data.draw(st.integers(1, min(40, math.comb(m, 2))))
-    pairs = person_module._drawn(m, k, InsecureBits(seed=data.draw(st.integers(0, 99))))
+    pairs = person_module.drawn_pairs(m, k, InsecureBits(seed=data.draw(st.integers(0, 99))))
     assert len({frozenset(pair) for pair in pairs}) == k
     assert all(0 <= u < m and 0 <= v < m and u != v for u, v in pairs)
 

@@ -41,6 +41,7 @@ from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
+from psephos.profile.names import require_public_items
 from psephos.profile.profile import Profile
 
 __all__ = ["check_public_facts", "drawn_order", "exact_margins", "noisy_margins", "private_consensus"]
@@ -214,11 +215,7 @@ def check_public_facts(data: object, unit: object) -> int:
         raise ParameterError(f"data must be a Profile or Comparisons, got {type(data).__name__}")
     if not data.items or not units:
         raise ParameterError("nothing to rank: no items or nobody answered")
-    if data.items_source == "seen":
-        raise ParameterError(
-            "the items were seen in the data and are not a public list: give the list when reading (--items), or "
-            "declare them public with with_items_public() (--items-public-as-seen)"
-        )
+    require_public_items(data.items_source)
     return units
 
 

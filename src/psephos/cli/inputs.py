@@ -29,6 +29,7 @@ __all__ = [
     "UnitOption",
     "check_files",
     "read_data",
+    "read_items",
     "split_budget",
 ]
 
@@ -80,12 +81,30 @@ RequestOption = Annotated[
 StrictOption = Annotated[bool, typer.Option("--strict", help="A header that contradicts the body is an error.")]
 
 
-def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None, strict: bool) -> Profile | Comparisons:
-    """Read ballots or comparisons, told apart by the suffix and the CSV header."""
+def read_items(path: Path | None) -> list[str] | None:
+    """The public list of items in a text file, one a line."""
     import warnings
 
+    from psephos.errors import DataError
+    from psephos.profile.encoding import open_text
+    from psephos.profile.names import check_items
+
+    if path is None:
+        return None
+    with open_text(path) as stream:
+        names = [line.strip() for line in stream if line.strip()]
+    if not names:
+        raise DataError("the list of items is empty", source=path.name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the reader warns; here a fault gets its file's name
+        check_items(names, source=path.name)
+    return names
+
+
+def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None, strict: bool) -> Profile | Comparisons:
+    """Read ballots or comparisons, told apart by the suffix and the CSV header."""
     from psephos._check import check_choice
-    from psephos.errors import DataError, ParameterError
+    from psephos.errors import ParameterError
     from psephos.profile import (
         PREFLIB_SUFFIXES,
         csv_kind,
@@ -93,20 +112,10 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
         read_comparisons_csv,
         read_preflib,
     )
-    from psephos.profile.encoding import open_text
-    from psephos.profile.names import check_items
     from psephos.profile.repair import check_clean
 
     policy = check_clean(clean)
-    names = None
-    if items is not None:
-        with open_text(items) as stream:
-            names = [line.strip() for line in stream if line.strip()]
-        if not names:
-            raise DataError("the list of items is empty", source=items.name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the reader warns; here a fault gets its file's name
-            check_items(names, source=items.name)
+    names = read_items(items)
     if path.is_dir():
         raise ParameterError(f"{str(path)!r} is a folder, not a file")
     if path.suffix.lower() in PREFLIB_SUFFIXES:

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from psephos.cli import check, consensus, cost, ledger, scores
+from psephos.cli import check, consensus, cost, ledger, plan, randomise, scores
 
 __all__ = ["app", "run"]
 
@@ -27,9 +27,13 @@ app.command("check")(check.check)
 app.command("cost")(cost.cost)
 app.command("consensus")(consensus.consensus)
 app.command("scores")(scores.scores)
+app.command("randomise")(randomise.randomise)
 ledger_app = typer.Typer(help="What has been spent on each dataset.", no_args_is_help=True)
 ledger_app.command("show")(ledger.show)
 app.add_typer(ledger_app, name="ledger")
+plan_app = typer.Typer(help="How many people, or how sure, before any data are collected.", no_args_is_help=True)
+plan_app.command("local")(plan.local)
+app.add_typer(plan_app, name="plan")
 
 
 def _version(wanted: bool) -> None:

@@ -1,7 +1,8 @@
-"""``psephos scores``: private scores of items from a file of comparisons."""
+"""``psephos scores``: scores of items from reports or comparisons, or, under a budget, private ones."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +10,6 @@ import typer
 from psephos.cli.inputs import (
     DatasetOption,
     DeltaOption,
-    EpsilonOption,
-    FileArgument,
     FormatOption,
     ItemsOption,
     ItemsPublicOption,
@@ -20,12 +19,12 @@ from psephos.cli.inputs import (
     RequestOption,
     StrictOption,
     TotalOption,
-    UnitOption,
     check_files,
     read_data,
+    read_items,
     split_budget,
 )
-from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, spending, write_csv, write_result
+from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, spending, write_csv, write_result
 
 if TYPE_CHECKING:
     from psephos.central import PrivateScores
@@ -34,15 +33,40 @@ if TYPE_CHECKING:
 __all__ = ["scores"]
 
 
+#: Files of reports; anything else holds ballots or comparisons.
+REPORT_SUFFIXES = (".jsonl", ".ndjson")
+
+
 def scores(
-    file: FileArgument,
-    epsilon: EpsilonOption,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Reports of devices (.jsonl), comparisons (CSV left,right,winner) or ballots.", show_default=False
+        ),
+    ],
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon",
+            help="Release private scores of comparisons, at this loss in nats; without it they are NOT private.",
+            show_default=False,
+        ),
+    ] = None,
     delta: DeltaOption = "0",
     graph: Annotated[
-        str, typer.Option("--graph", help="Whether who was asked to compare what is public, or private.")
-    ] = "private",
-    unit: UnitOption = "person",
+        str | None,
+        typer.Option(
+            "--graph", help="Private scores: whether who was asked to compare what is private (default) or public."
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Private scores: protect a person (default), or one comparison.")
+    ] = None,
     pairs: PairsOption = None,
+    weights: Annotated[
+        str | None,
+        typer.Option("--weights", help="Reports: adaptive (by what their epsilon lets through, default) or uniform."),
+    ] = None,
     link: Annotated[str, typer.Option("--link", help="logistic (Bradley-Terry) or normal (Thurstone).")] = "logistic",
     level: Annotated[float, typer.Option("--level", help="Of the intervals.")] = 0.95,
     top: Annotated[
@@ -58,65 +82,172 @@ def scores(
     items_public_as_seen: ItemsPublicOption = False,
     strict: StrictOption = False,
 ) -> None:
-    """Release scores of items from comparisons under differential privacy, with intervals of scores and ranks."""
-    from psephos._check import check_choice, check_integer
-    from psephos.central import private_scores, scores_to_json
+    """Scores of items, with intervals of scores and ranks.
+
+    From reports of devices: free, since each answer was randomised by who gave it. From comparisons with --epsilon: a
+    release under differential privacy. From comparisons or ballots without it: a fit for the holder alone.
+    """
+    from psephos._check import check_choice, check_integer, check_level
     from psephos.errors import ParameterError
-    from psephos.privacy import Ledger
-    from psephos.profile import Comparisons
 
     check_choice(output_format, "format", ("table", "csv", "json"))
+    check_choice(link, "link", ("logistic", "normal"))
+    check_level(level)
     if top is not None:
         check_integer(top, "--top", low=1)
         if output_format == "json":
             raise ParameterError("--top is for tables and CSV: the JSON holds the whole release")
     check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
+    reports = file.suffix.lower() in REPORT_SUFFIXES
+    if reports and epsilon is not None:
+        raise ParameterError(
+            "--epsilon is for comparisons: reports were randomised by who gave them, and say with what"
+        )
+    if epsilon is None:
+        private = {
+            "--delta": delta != "0",
+            "--graph": graph is not None,
+            "--unit": unit is not None,
+            "--pairs": pairs is not None,
+            "--ledger": ledger is not None,
+            "--items-public-as-seen": items_public_as_seen,
+        }
+        for option, given in private.items():
+            if given:
+                raise ParameterError(f"{option} is for private scores, which need --epsilon and comparisons")
+    if weights is not None and not reports:
+        raise ParameterError("--weights is for reports, whose epsilons may differ")
     with claimed(output), quiet_stdout():
-        data = read_data(file, clean="reject", layout=None, items=items, strict=strict)
-        if not isinstance(data, Comparisons):
-            raise ParameterError(f"{file.name!r} holds ballots: psephos consensus ranks them")
-        for line in data.notes:
-            note(line)
-        if items_public_as_seen:
-            data = data.with_items_public()
-        with progress("computing the scores"):
-            release = private_scores(
-                data,
+        if reports:
+            text = _from_reports(file, items, weights or "adaptive", link, level, output_format, top)
+        elif epsilon is None:
+            text = _not_private(file, items, strict, link, level, output_format, top)
+        else:
+            release = _released(
+                file,
+                items,
+                items_public_as_seen,
+                strict,
                 epsilon=epsilon,
                 delta=delta,
-                graph=graph,  # type: ignore[arg-type]
-                unit=unit,  # type: ignore[arg-type]
+                graph=graph or "private",
+                unit=unit or "person",
                 pairs=pairs,
                 link=link,
                 level=level,
-                ledger=None if ledger is None else Ledger(ledger),
+                ledger=ledger,
                 dataset=dataset,
                 request_id=request_id,
-                budget=split_budget(budget),
+                budget=budget,
             )
-        if output_format == "json":
-            text = scores_to_json(release)
-        elif output_format == "csv":
-            header = ("item", "score", "low", "high", "best_rank", "worst_rank")
-            text = write_csv(header, _rows(release.value, top))
-            note(_sentence(release))
-        else:
-            text = _table(release, top)
+            text = _release_text(release, output_format, top)
     write_result(text, output)
 
 
-def _rows(value: PrivateScores, top: int | None) -> list[tuple[str, float, float, float, int, int]]:
+def _from_reports(
+    file: Path, items: Path | None, weights: str, link: str, level: float, output_format: str, top: int | None
+) -> str:
+    from psephos.cli.fitted import fit_text, reports_guarantee, reports_sentence
+    from psephos.local.columns import ReportColumns
+    from psephos.local.fit import fit_reports
+
+    with progress("reading reports"):
+        columns = ReportColumns.from_reports(file, items=read_items(items))
+    with progress("computing the scores"):
+        fit = fit_reports(columns, weights=weights, link=link, level=level)  # type: ignore[arg-type]
+        about = reports_sentence(columns)
+        if output_format == "csv":
+            note(about)
+        return fit_text(fit, output_format=output_format, top=top, about=about, guarantee=reports_guarantee(columns))
+
+
+def _not_private(
+    file: Path, items: Path | None, strict: bool, link: str, level: float, output_format: str, top: int | None
+) -> str:
+    from psephos.cli.fitted import fit_text
+    from psephos.profile import Comparisons
+    from psephos.scores import fit_scores
+
+    data = read_data(file, clean="reject", layout=None, items=items, strict=strict)
+    for line in data.notes:
+        note(line)
+    with progress("computing the scores"):
+        fit = fit_scores(data, link=link, level=level)
+        if isinstance(data, Comparisons):
+            about = count_of(data.records, "comparison")
+            if data.persons is not None:
+                about += f" of {count_of(len(data.persons), 'person', 'people')}"
+        else:
+            about = count_of(data.people, "ballot")
+        about = f"NOT PRIVATE, for the holder alone: {about}."
+        if output_format != "table":
+            note(about)
+        return fit_text(fit, output_format=output_format, top=top, about=about, guarantee=None)
+
+
+def _released(
+    file: Path,
+    items: Path | None,
+    items_public_as_seen: bool,
+    strict: bool,
+    *,
+    epsilon: str,
+    delta: str,
+    graph: str,
+    unit: str,
+    pairs: int | None,
+    link: str,
+    level: float,
+    ledger: Path | None,
+    dataset: str | None,
+    request_id: str | None,
+    budget: str | None,
+) -> Release[PrivateScores]:
+    from psephos.central import private_scores
+    from psephos.errors import ParameterError
+    from psephos.privacy import Ledger
+    from psephos.profile import Comparisons
+
+    data = read_data(file, clean="reject", layout=None, items=items, strict=strict)
+    if not isinstance(data, Comparisons):
+        raise ParameterError(f"{file.name!r} holds ballots: psephos consensus ranks them")
+    for line in data.notes:
+        note(line)
+    if items_public_as_seen:
+        data = data.with_items_public()
+    with progress("computing the scores"):
+        return private_scores(
+            data,
+            epsilon=epsilon,
+            delta=delta,
+            graph=graph,  # type: ignore[arg-type]
+            unit=unit,  # type: ignore[arg-type]
+            pairs=pairs,
+            link=link,
+            level=level,
+            ledger=None if ledger is None else Ledger(ledger),
+            dataset=dataset,
+            request_id=request_id,
+            budget=split_budget(budget),
+        )
+
+
+def _release_text(release: Release[PrivateScores], output_format: str, top: int | None) -> str:
+    from psephos.central import scores_to_json
+    from psephos.cli.fitted import score_table
+
+    rows = _rows(release.value, top)
+    if output_format == "json":
+        return scores_to_json(release)
+    if output_format == "csv":
+        note(_sentence(release))
+        return write_csv(("item", "score", "low", "high", "best_rank", "worst_rank"), rows)
+    return "\n".join([score_table(rows, level=release.value.level, groups=[]), "", _sentence(release)])
+
+
+def _rows(value: PrivateScores, top: int | None) -> list[tuple[str, float, float, float, int | None, int | None]]:
     columns = (value.items, value.scores, value.low, value.high, value.best_rank, value.worst_rank)
     return list(zip(*columns, strict=True))[:top]
-
-
-def _table(release: Release[PrivateScores], top: int | None) -> str:
-    value = release.value
-    lines = [f" score  {100 * value.level:g}% interval    ranks  item"]
-    for item, score, low, high, best, worst in _rows(value, top):
-        ranks = str(best) if best == worst else f"{best}-{worst}"
-        lines.append(f"{round(score, 2) + 0.0:6.2f}  [{low:6.2f}, {high:6.2f}]  {ranks:>7}  {shown(item)}")
-    return "\n".join([*lines, "", _sentence(release)])
 
 
 def _sentence(release: Release[PrivateScores]) -> str:

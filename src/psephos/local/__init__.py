@@ -1,4 +1,13 @@
-"""What runs on a person's device: answers are randomised here, and only reports leave. Standard library alone."""
+"""What runs on a person's device: answers are randomised here, and only reports leave. Standard library alone.
+
+What a server makes of reports needs numpy and loads when first used: ``fit_reports``, ``ReportColumns``,
+``population_reports``, ``simulate_population``, ``randomise_columns`` and ``plan_local``; the estimate of all pairs is
+:func:`psephos.debias`.
+"""
+
+from __future__ import annotations
+
+import importlib
 
 from psephos.local.bits import BitSource, DeviceBits, is_secure
 from psephos.local.budget import best_pairs, device_epsilon, epsilon_text
@@ -50,3 +59,21 @@ __all__ = [
     "truth_probability",
     "write_reports",
 ]
+
+_SERVER = {
+    "ReportColumns": "columns",
+    "fit_reports": "fit",
+    "plan_local": "plan",
+    "population_reports": "population",
+    "randomise_columns": "simulate",
+    "simulate_population": "simulate",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _SERVER.get(name)
+    if home is None:
+        raise AttributeError(f"module 'psephos.local' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"psephos.local.{home}"), name)
+    globals()[name] = value
+    return value

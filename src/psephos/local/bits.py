@@ -10,7 +10,9 @@ import os
 import sys
 from typing import Protocol
 
-__all__ = ["BitSource", "DeviceBits", "is_secure"]
+__all__ = ["BitSource", "DeviceBits", "is_secure", "pooled"]
+
+_POOL = 256
 
 
 class BitSource(Protocol):
@@ -37,6 +39,35 @@ class DeviceBits:
 
     def __repr__(self) -> str:
         return "DeviceBits()"
+
+
+class _Pool:
+    """Bits of a source, taken many at a time and handed out one after the other, each once."""
+
+    __slots__ = ("_left", "_pool", "_source")
+
+    def __init__(self, source: BitSource) -> None:
+        self._source = source
+        self._pool = self._left = 0
+
+    def bits(self, n: int) -> int:
+        if n > self._left:
+            self._pool |= self._source.bits(_POOL) << self._left
+            self._left += _POOL
+            if n > self._left:
+                return self._source.bits(n)
+        value = self._pool & ((1 << n) - 1)
+        self._pool >>= n
+        self._left -= n
+        return value
+
+
+def pooled(bits: BitSource) -> BitSource:
+    """A source with the same law that asks the operating system less often; other sources are returned as they are.
+
+    For the time of one call only: whoever kept it across a fork would hand out the same bits twice.
+    """
+    return _Pool(bits) if type(bits) is DeviceBits else bits
 
 
 def is_secure(bits: BitSource) -> bool:

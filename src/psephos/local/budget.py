@@ -66,8 +66,9 @@ def epsilon_text(epsilon: Fraction) -> str:
 def best_pairs(epsilon: Exact, *, most: int | None = None) -> int:
     """The number k of pairs that one person should answer, out of ``most``, given ``epsilon`` for all of them.
 
-    It minimises ``1 / (k tanh^2(epsilon / 2k))``, the variance of a score: 1 up to epsilon 3.06, then about half of
-    epsilon.
+    It minimises ``1 / (k tanh^2(epsilon / 2k))``, the variance of a score up to a factor, between equal items for
+    independent answers with two outcomes: 1 up to epsilon 3.06, then about half of epsilon. Between unequal items, with
+    three outcomes or where a person's answers hang together, never more (docs/proofs/local.md, theorem 7).
 
     >>> [best_pairs(epsilon) for epsilon in ("0.1", 3, 4, 6)]
     [1, 1, 2, 3]

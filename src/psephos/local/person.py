@@ -23,13 +23,13 @@ from fractions import Fraction
 
 from psephos._check import Exact, check_choice, check_integer, fold
 from psephos.errors import ParameterError, PrivacyWarning
-from psephos.local.bits import BitSource, DeviceBits, is_secure
+from psephos.local.bits import BitSource, DeviceBits, is_secure, pooled
 from psephos.local.budget import best_pairs, device_epsilon, epsilon_text
 from psephos.local.randomized_response import check_answer, check_mechanism, odds_sentence, randomiser
 from psephos.local.reports import UNITS, Answer, Mechanism, Outcome, Report, Unit
 from psephos.local.samplers import uniform_below
 
-__all__ = ["PersonPlan", "plan_comparisons", "plan_person", "randomise_answers"]
+__all__ = ["PersonPlan", "drawn_pairs", "drawn_subset", "plan_comparisons", "plan_person", "randomise_answers"]
 
 _SYSTEM = DeviceBits()  # it has no state
 _WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
@@ -137,7 +137,7 @@ def plan_person(
         asked, secure = _pairs(assigned, names, "assigned"), True
     else:
         k = best_pairs(total, most=every) if pairs is None else check_integer(pairs, "pairs", low=1, high=every)
-        asked, secure = _drawn(len(names), k, bits), is_secure(bits)
+        asked, secure = drawn_pairs(len(names), k, bits), is_secure(bits)
     return _plan(names, total, "person", mechanism, asked, secure)
 
 
@@ -179,7 +179,7 @@ def randomise_answers(plan: PersonPlan, answers: Sequence[Outcome | None], *, bi
     if isinstance(answers, str) or len(given) != len(plan.asked):
         raise ParameterError(f"answers must be one for each of the {len(plan.asked)} pairs asked, got {len(given)}")
     checked = [check_answer(answer, f"answers[{i}]") for i, answer in enumerate(given)]
-    draw = randomiser(plan.epsilon_answer, plan.mechanism, bits)
+    draw = randomiser(plan.epsilon_answer, plan.mechanism, pooled(bits))
     return Report(
         epsilon=plan.epsilon,
         unit=plan.unit,
@@ -241,19 +241,24 @@ def _pairs(
     return tuple(found.values())
 
 
-def _drawn(m: int, k: int, bits: BitSource) -> tuple[tuple[int, int], ...]:
-    """A uniform set of k pairs out of all on m items, in the order of the list, each turned by a fair coin.
+def drawn_subset(n: int, k: int, bits: BitSource) -> list[int]:
+    """A uniform set of k of the numbers 0 to n - 1, in order.
 
-    Floyd's algorithm: for j = D-k, ..., D-1 take a uniform number in [0, j], or j itself if that one is taken. By
+    Floyd's algorithm: for j = n-k, ..., n-1 take a uniform number in [0, j], or j itself if that one is taken. By
     induction the numbers taken after step j are a uniform subset of [0, j].
     """
-    every = m * (m - 1) // 2
     taken: set[int] = set()
-    for j in range(every - k, every):
-        number = uniform_below(j + 1, bits)
+    source = pooled(bits)
+    for j in range(n - k, n):
+        number = uniform_below(j + 1, source)
         taken.add(j if number in taken else number)
+    return sorted(taken)
+
+
+def drawn_pairs(m: int, k: int, bits: BitSource) -> tuple[tuple[int, int], ...]:
+    """A uniform set of k pairs out of all on m items, in the order of the list, each turned by a fair coin."""
     pairs = []
-    for number in sorted(taken):
+    for number in drawn_subset(m * (m - 1) // 2, k, bits):
         high = (1 + math.isqrt(8 * number + 1)) // 2  # the pairs (u, high), u < high, start at high (high - 1) / 2
         low = number - high * (high - 1) // 2
         pairs.append((low, high) if bits.bits(1) else (high, low))

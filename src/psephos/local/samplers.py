@@ -18,7 +18,9 @@ the first word are 1 : exp(-eps).
 is taken at once if 0, else with probability exp(-eps); else again. By the same argument the odds are
 1 : exp(-eps) : exp(-eps).
 
-Neither the flip nor the shift sees the answer, so how long a draw takes says nothing about it.
+Neither the flip nor the shift sees the answer, so which bits are drawn says nothing about it. Whoever measures how long
+a draw took *and* sees the report learns about the flip, hence about the answer: the guarantee is for reports, not for
+an observer with a stopwatch (docs/proofs/local.md, section 2).
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def _bernoulli(numerator: int, denominator: int, bits: BitSource) -> bool:
 
 def _exp_of_fraction(numerator: int, denominator: int, bits: BitSource) -> bool:
     """True with probability ``exp(-numerator / denominator)``, the ratio in [0, 1]."""
-    k = 1
+    k = 2 if numerator == denominator else 1  # Bernoulli(1) needs no bits
     while _bernoulli(numerator, denominator * k, bits):
         k += 1
     return k % 2 == 1

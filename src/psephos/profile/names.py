@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 from psephos._check import fold, is_unicode
-from psephos.errors import DataError, DataWarning
+from psephos.errors import DataError, DataWarning, ParameterError
 
-__all__ = ["ItemIndex", "check_items", "require_items"]
+__all__ = ["ItemIndex", "check_items", "require_items", "require_public_items"]
 
 
 def require_items(items: Iterable[object], *, source: str | None = None) -> tuple[str, ...]:
@@ -29,6 +29,15 @@ def require_items(items: Iterable[object], *, source: str | None = None) -> tupl
         seen[name] = position
         names.append(name)
     return tuple(names)
+
+
+def require_public_items(items_source: str) -> None:
+    """Refuse items that were only seen in the data: a list that anyone may know is given, or declared public."""
+    if items_source == "seen":
+        raise ParameterError(
+            "the items were seen in the data and are not a public list: give the list when reading (--items), or "
+            "declare them public with with_items_public() (--items-public-as-seen)"
+        )
 
 
 def check_items(items: Iterable[object], *, source: str | None = None) -> tuple[str, ...]:

@@ -1,0 +1,171 @@
+"""Scores that cost no budget as text: of randomised reports, or of a holder's own data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from psephos.cli.output import count_of, shown, write_csv
+
+if TYPE_CHECKING:
+    from psephos.local.columns import ReportColumns
+    from psephos.scores import ScoreFit
+
+__all__ = ["fit_text", "reports_guarantee", "reports_sentence", "score_table"]
+
+#: Differences simulated for the quantile of rank intervals, over draws and pairs of items.
+_WORK = 2 * 10**9
+HEADER = ("item", "score", "low", "high", "best_rank", "worst_rank", "component")
+
+Row = tuple[str, float, float, float, int | None, int | None, int]
+
+
+def fit_text(
+    fit: ScoreFit, *, output_format: str, top: int | None, about: str, guarantee: dict[str, Any] | None
+) -> str:
+    """A fit in the format asked for; ``about`` ends a table, ``guarantee`` goes into JSON."""
+    rows = _rows(fit)
+    if output_format == "csv":
+        return write_csv(HEADER, rows[:top])
+    if output_format == "json":
+        return _json(fit, rows, guarantee)
+    several = len(fit.components) > 1
+    table = score_table(
+        [row[:6] for row in rows[:top]], level=fit.level, groups=[r[6] for r in rows] if several else []
+    )
+    return "\n".join([table, "", *_flags(fit), _sentence(fit, about)])
+
+
+def score_table(
+    rows: list[tuple[str, float, float, float, int | None, int | None]], *, level: float, groups: list[int]
+) -> str:
+    """Scores, intervals and ranks as lines for people to read; ``groups`` are shown where there are several."""
+    lines = [f" score  {100 * level:g}% interval    ranks  {'component  ' if groups else ''}item"]
+    for i, (item, score, low, high, best, worst) in enumerate(rows):
+        ranks = "" if best is None else str(best) if best == worst else f"{best}-{worst}"
+        group = f"{groups[i]:>9}  " if groups else ""
+        lines.append(f"{round(score, 2) + 0.0:6.2f}  [{low:6.2f}, {high:6.2f}]  {ranks:>7}  {group}{shown(item)}")
+    return "\n".join(lines)
+
+
+def _rows(fit: ScoreFit) -> list[Row]:
+    """The items by score, best first; ranks are absent where there are too many items to simulate them."""
+    import numpy as np
+
+    m = len(fit.items)
+    low: Sequence[int | None] = (None,) * m
+    high = low
+    if fit.covariance is not None:
+        # The quantile is an integral: a fixed stream makes a run repeatable, and nothing here is secret.
+        draws = max(1_999, min(19_999, _WORK // max(m * m, 1)))
+        sets = fit.rank_intervals(rng=np.random.default_rng(1), draws=draws)
+        low, high = sets.low, sets.high
+    ends, labels = fit.intervals.tolist(), fit.component_labels.tolist()
+    return [
+        (fit.items[u], float(fit.scores[u]), ends[u][0], ends[u][1], low[u], high[u], labels[u] + 1) for u in fit.order
+    ]
+
+
+def _flags(fit: ScoreFit) -> list[str]:
+    lines = []
+    if len(fit.components) > 1:
+        groups = ", ".join("{" + _names(fit, group) + "}" for group in fit.components[:5])
+        more = "" if len(fit.components) <= 5 else ", ..."
+        lines.append(
+            f"{len(fit.components)} components {groups}{more}: nothing joins them, so their scores cannot be compared."
+        )
+    if fit.separated:
+        groups = ", ".join("[" + _names(fit, group) + "]" for group in fit.separated[:5])
+        lines.append(
+            f"Separated: {groups} won, or lost, all there was against the rest; how far they lie from it is decided by "
+            f"the regularisation, {fit.regularisation:.3g} answers."
+        )
+    return lines
+
+
+def _names(fit: ScoreFit, group: tuple[int, ...]) -> str:
+    return ", ".join(shown(fit.items[u]) for u in group[:5]) + (", ..." if len(group) > 5 else "")
+
+
+def _sentence(fit: ScoreFit, about: str) -> str:
+    depend = (
+        "people answer independently of each other"
+        if fit.sampling == "clustered"
+        else "all answers are independent of each other"
+    )
+    ranks = "" if fit.covariance is None else "; all rank intervals hold at once with that probability"
+    return (
+        f"{about} Link {fit.link}, regularisation {fit.regularisation:.3g} answers. Each interval holds with "
+        f"probability {100 * fit.level:g}% if {depend}{ranks}."
+    )
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None
+
+
+def _json(fit: ScoreFit, rows: list[Row], guarantee: dict[str, Any] | None) -> str:
+    document = {
+        "schema": "psephos.scores/1",
+        "scores": [
+            {
+                "item": item,
+                "score": score,
+                "low": _finite(low),
+                "high": _finite(high),
+                "ranks": None if best is None else [best, worst],
+                "component": group,
+            }
+            for item, score, low, high, best, worst, group in rows
+        ],
+        "level": fit.level,
+        "link": fit.link,
+        "regularisation": fit.regularisation,
+        "sampling": "people independent" if fit.sampling == "clustered" else "independent comparisons assumed",
+        "separated": [[fit.items[u] for u in group] for group in fit.separated],
+        "status": fit.status,
+        "residual": fit.residual,
+        "guarantee": guarantee,
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2)
+
+
+def reports_guarantee(columns: ReportColumns) -> dict[str, Any]:
+    """What reports say of themselves: what each person spent at most, and how."""
+    from psephos.local import epsilon_text
+
+    units = sorted({kind.unit for kind in columns.kinds})
+    return {
+        "model": "local",
+        "unit": units[0] if len(units) == 1 else "mixed",
+        "mechanism": sorted({kind.mechanism for kind in columns.kinds}),
+        "epsilon_person_most": epsilon_text(max(kind.epsilon_person for kind in columns.kinds)),
+        "epsilon_answer_least": epsilon_text(min(kind.epsilon_answer for kind in columns.kinds)),
+        "epsilon_answer_most": epsilon_text(max(kind.epsilon_answer for kind in columns.kinds)),
+        "reports": columns.records,
+        "answers": columns.answers,
+        "items": columns.m,
+        "secure": columns.secure,
+    }
+
+
+def reports_sentence(columns: ReportColumns) -> str:
+    """The same in words."""
+    from psephos.local import epsilon_text
+
+    units = {kind.unit for kind in columns.kinds}
+    person = epsilon_text(max(kind.epsilon_person for kind in columns.kinds))
+    low, high = (epsilon_text(end(kind.epsilon_answer for kind in columns.kinds)) for end in (min, max))
+    each = low if low == high else f"{low} to {high}"
+    if units == {"person"}:
+        most = "" if low == high else "at most "
+        spent = f"{most}epsilon {person} for each person with all answers, as they declare"
+    else:
+        spent = f"epsilon {each} for each answer, as they declare, {person} for whoever gave most"
+    text = (
+        f"{count_of(columns.records, 'report')} with {count_of(columns.answers, 'answer')}, randomised by who gave "
+        f"them: {spent}; what is computed from them costs nothing more."
+    )
+    return text if columns.secure else text + " INSECURE: some were made with test bits."

@@ -1,0 +1,251 @@
+"""From randomised answers to unbiased estimates of pairs.
+
+Code an answer on items u and v as x = +1 (u preferred), -1 or 0, and its report likewise as s. Reports shrink margins
+by a known factor a, the :func:`psephos.local.attenuation` of the answer's epsilon, so
+
+    X = s / a,      E[X | x] = x,      z = (1 + X) / 2 = 1/2 + (y~ - 1/2) / a
+
+is unbiased: the document's equation (1), with y~ the share 0, 1/2 or 1 that was reported. With two outcomes
+``X^2 = 1/a^2`` whatever the answer is, so a tie that a coin answered has the right mean too.
+
+**Weights.** Answers of unlike epsilon may count unlike, by weights w that depend on epsilon and mechanism alone, which
+are public; then ``sum w X / sum w`` stays unbiased, as long as how careful people are says nothing about what they
+prefer. ``uniform`` gives each the weight 1, as the document does; ``adaptive`` gives w in proportion to ``1 / E[X^2]``
+without ties, ``a^2`` for two outcomes: the inverse variance between equal items. Weights are scaled to mean 1.
+
+**What comes out** for each pair: the estimated margin ``W = sum w X``, the number of answers ``n = sum w``, and the
+variance that W has beyond that of n plain answers between equal items, ``sum w^2 E[X^2] - n``, or 0 where a pair was
+mostly answered by people of large epsilon and it is negative.
+
+Source: the document on private pairwise rankings, equation (1) and Lemmas 1 and 2; proofs in docs/proofs/local.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psephos._check import check_choice
+from psephos.errors import ParameterError
+from psephos.local.columns import ReportColumns
+from psephos.local.reports import Report
+from psephos.pairwise import PairNoise, PairwiseEstimate
+
+__all__ = ["PairSums", "ReportSource", "Weights", "as_columns", "debias", "pair_sums"]
+
+Floats = NDArray[np.float64]
+
+#: What a report counts: the same for all, or by how much its epsilon lets through.
+Weights = Literal["uniform", "adaptive"]
+
+#: Reports in memory, in a file of JSON Lines, or as columns.
+ReportSource = ReportColumns | Iterable[Report] | str | PathLike[str]
+
+#: Up to so many items tables are dense.
+DENSE_ITEMS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairSums:
+    """Sums over the answers of each pair that was asked, ``first < second``; all arrays of shape ``(pairs,)``.
+
+    Attributes
+    ----------
+    m
+        The number of items.
+    first, second
+        0-based positions.
+    answers
+        ``sum w``.
+    margin
+        ``sum w X``, of first over second.
+    squares
+        ``sum w^2``.
+    second_moment
+        ``sum w^2 E[X^2]``: the variance of ``margin`` between equal items.
+    """
+
+    m: int
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    answers: Floats
+    margin: Floats
+    squares: Floats
+    second_moment: Floats
+
+    def table(self, values: Floats) -> Any:
+        """A symmetric table of the values, shape (m, m): dense up to 2,000 items, else scipy.sparse."""
+        if self.m <= DENSE_ITEMS:
+            table = np.zeros((self.m, self.m))
+            table[self.first, self.second] = table[self.second, self.first] = values
+            return table
+        rows, columns = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
+        return sparse.csr_array((np.concatenate([values, values]), (rows, columns)), shape=(self.m, self.m))
+
+    def wins(self) -> Floats:
+        """``sum_v (n_uv + W_uv) / 2`` of each item u, shape (m,): any real number."""
+        won: Any = np.bincount(self.first, weights=(self.answers + self.margin) / 2.0, minlength=self.m)
+        wins: Floats = won + np.bincount(self.second, weights=(self.answers - self.margin) / 2.0, minlength=self.m)
+        return wins
+
+
+def as_columns(reports: ReportSource, *, items: Sequence[str] | None) -> ReportColumns:
+    """``reports`` as columns; ``items`` only where they are not columns already."""
+    if isinstance(reports, ReportColumns):
+        if items is not None and tuple(items) != reports.items:
+            raise ParameterError("items must be those of the columns, or absent")
+        return reports
+    return ReportColumns.from_reports(reports, items=items)
+
+
+def kind_weights(columns: ReportColumns, weights: Weights | Sequence[float]) -> Floats:
+    """The weight of each kind of answer, shape ``(kinds,)``: mean 1 over the answers.
+
+    A sequence gives other public weights, one a kind, >= 0; they are scaled like the named ones.
+    """
+    if isinstance(weights, str):
+        check_choice(weights, "weights", ("uniform", "adaptive"))
+        each = [1.0 if weights == "uniform" else 1.0 / kind.second_moment() for kind in columns.kinds]
+    else:
+        each = [float(weight) for weight in weights]
+        if len(each) != len(columns.kinds) or not all(0 <= weight < 1e100 for weight in each):
+            raise ParameterError(f"weights must be 'uniform', 'adaptive' or one number >= 0 a kind, got {weights!r}")
+    counts = _kind_counts(columns)
+    values = np.asarray(each) / max(max(each, default=1.0), 1e-300)  # at epsilon 1e-17 squares are near 1e-34
+    total = float(values @ counts)
+    if counts.sum() and not total > 0:
+        raise ParameterError("weights must be > 0 for some answer")
+    scaled: Floats = values * (counts.sum() / total) if counts.sum() else values
+    return scaled
+
+
+def _kind_counts(columns: ReportColumns) -> Floats:
+    counts: Any = np.zeros(len(columns.kinds))
+    for block in columns.blocks():
+        counts += np.bincount(columns.kind[block], minlength=len(columns.kinds))
+    return np.asarray(counts, dtype=np.float64)
+
+
+def tie_share(columns: ReportColumns, weights: Floats) -> float:
+    """The share of ties among the true answers, estimated from three-outcome reports; 0 where there are none.
+
+    A tie is reported with probability ``(1 + t (e - 1)) / (e + 2)``, e = exp(eps), so each report gives an unbiased
+    estimate of t; they are averaged with the weights of their kinds and put into [0, 1].
+    """
+    three = np.array([kind.mechanism == "three-outcome" for kind in columns.kinds], dtype=np.bool_)
+    if not three.any():
+        return 0.0
+    asked, tied = np.zeros(len(three)), np.zeros(len(three))
+    for block in columns.blocks():
+        number = columns.kind[block]
+        asked += np.bincount(number, minlength=len(three))
+        tied += np.bincount(number[columns.reported[block] == 0], minlength=len(three))
+    # (tied / asked (e + 2) - 1) / (e - 1), as tied over a less 1 / (e - 1)
+    estimate = weight = 0.0
+    for i in np.flatnonzero(three & (asked > 0)):
+        kind = columns.kinds[i]
+        rare = 1.0 / np.expm1(min(float(kind.epsilon_answer), 700.0))
+        estimate += weights[i] * (tied[i] / kind.attenuation - asked[i] * rare)
+        weight += weights[i] * asked[i]
+    return min(max(estimate / weight, 0.0), 1.0) if weight > 0 else 0.0
+
+
+def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "adaptive") -> PairSums:
+    """Add the reports of each pair up, block by block."""
+    m = columns.m
+    weight = kind_weights(columns, weights)
+    ties = tie_share(columns, weight)
+    scale = weight / np.array([kind.attenuation for kind in columns.kinds]) if columns.kinds else weight
+    moment = weight**2 * np.array([kind.second_moment(ties) for kind in columns.kinds])
+    dense = m <= DENSE_ITEMS
+    totals = np.zeros((m * m if dense else 0, 4))
+    parts: list[tuple[Any, Any]] = []
+    for block in columns.blocks():
+        left, right = columns.left[block].astype(np.int64), columns.right[block].astype(np.int64)
+        kind = columns.kind[block]
+        turned = left > right
+        code = np.where(turned, right * m + left, left * m + right)
+        signed = columns.reported[block] * np.where(turned, -1.0, 1.0) * scale[kind]
+        found: Any = None
+        place = code
+        if not dense:
+            found, place = np.unique(code, return_inverse=True)
+        size = m * m if found is None else len(found)
+        values = (weight[kind], signed, weight[kind] ** 2, moment[kind])
+        sums = np.stack([np.bincount(place, weights=each, minlength=size) for each in values], axis=1)
+        if found is None:
+            totals += sums
+        else:
+            parts.append((found, sums))
+    if dense:
+        codes = np.flatnonzero(totals[:, 2] > 0)
+        totals = totals[codes]
+    elif parts:
+        codes, place = np.unique(np.concatenate([codes for codes, _ in parts]), return_inverse=True)
+        stacked = np.concatenate([sums for _, sums in parts])
+        columns_of = [np.bincount(place, weights=stacked[:, i], minlength=len(codes)) for i in range(4)]
+        totals = np.stack(columns_of, axis=1)
+    else:
+        codes = np.zeros(0, dtype=np.int64)
+    return PairSums(
+        m=m,
+        first=(codes // m).astype(np.intp),
+        second=(codes % m).astype(np.intp),
+        answers=totals[:, 0],
+        margin=totals[:, 1],
+        squares=totals[:, 2],
+        second_moment=totals[:, 3],
+    )
+
+
+def debias(
+    reports: ReportSource, *, items: Sequence[str] | None = None, weights: Weights | Sequence[float] = "adaptive"
+) -> PairwiseEstimate:
+    """Unbiased margins of all pairs from randomised reports: free, since the reports are public already.
+
+    Parameters
+    ----------
+    reports
+        :class:`psephos.local.Report` objects, the path of a file of them (JSON Lines), or their columns.
+    items
+        The public list of items; by default the names in the reports, in alphabetical order.
+    weights
+        ``adaptive``, ``uniform``, or one number >= 0 for each of the columns' kinds.
+
+    Returns
+    -------
+    PairwiseEstimate
+        Margins in answers, any real numbers; numbers of answers (weighted); and what privacy added to the variance.
+        It holds for independent answers; :func:`psephos.fit_reports` also knows which answers are of one person.
+
+    Raises
+    ------
+    DataError
+        naming file, line, field, value and rule.
+    ParameterError
+        for more than 2,000 items, whose table would not fit: :func:`psephos.fit_reports` has no such limit.
+
+    >>> from psephos.local import Answer, Report
+    >>> answers = (Answer("tea", "coffee", "left"),)
+    >>> report = Report(epsilon="1", unit="person", mechanism="binary", secure=True, answers=answers)
+    >>> debias([report], items=["tea", "coffee"]).margins.round(3).tolist()
+    [[0.0, 2.164], [-2.164, 0.0]]
+    """
+    columns = as_columns(reports, items=items)
+    if columns.m > DENSE_ITEMS:
+        raise ParameterError(f"items must be at most {DENSE_ITEMS} for a table of all pairs, got {columns.m}")
+    sums = pair_sums(columns, weights=weights)
+    margins = np.zeros((columns.m, columns.m))
+    margins[sums.first, sums.second] = sums.margin
+    return PairwiseEstimate(
+        items=columns.items,
+        margins=margins - margins.T,
+        answers=sums.table(sums.answers),
+        noise=PairNoise(variances=sums.table(np.maximum(sums.second_moment - sums.answers, 0.0))),
+    )

@@ -1,0 +1,191 @@
+"""Scores from randomised reports: the regularised M-estimator on debiased answers, with intervals.
+
+An answer of person p on items u and v, debiased to z (:mod:`psephos.local.debias`) and weighted by w, adds ``w z`` to
+the wins of u, ``w (1 - z)`` to those of v, and w to the answers of the pair. Scores solve the score equations of
+:mod:`psephos.scores.m_estimator`, which stay convex whatever real number z is. Their covariance is the sandwich
+``H^+ J H^+`` with J the covariance of the wins:
+
+* ``clustered``: ``J = sum_p r_p r_p^T + J_independent / records``, with ``r_p = sum_a w_a (z_a - F(theta_u - theta_v))
+  (e_u - e_v)`` over the answers of one record. It holds however the answers of a person hang together, and has the
+  noise of randomisation in it; the second part is what :func:`psephos.scores.clustered_sampling` says.
+* ``independent``: every answer is one of its own, so that only the known law remains,
+  ``J = L(sum w^2 (E[X^2] / 4 - (F - 1/2)^2))``.
+
+Source: the document on private pairwise rankings, equations (2) and (3), Lemma 3; docs/proofs/local.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psephos._check import check_choice
+from psephos.errors import DataError
+from psephos.local.columns import ReportColumns
+from psephos.local.debias import DENSE_ITEMS, PairSums, ReportSource, Weights, as_columns, kind_weights, pair_sums
+from psephos.scores import LOGISTIC, Link, Sampling, ScoreFit, fit_wins
+from psephos.scores.links import as_link
+
+__all__ = ["fit_reports"]
+
+Floats = NDArray[np.float64]
+
+_DENSE_RESIDUALS = 1 << 23  # entries of a block of residuals, people times items
+
+
+def fit_reports(
+    reports: ReportSource,
+    *,
+    items: Sequence[str] | None = None,
+    weights: Weights | Sequence[float] = "adaptive",
+    link: Link | str = LOGISTIC,
+    regularisation: float | None = None,
+    sampling: Sampling = "clustered",
+    level: float = 0.95,
+) -> ScoreFit:
+    """Fit scores to the randomised reports of devices. Free: the reports are public already.
+
+    Parameters
+    ----------
+    reports
+        :class:`psephos.local.Report` objects, the path of a file of them (JSON Lines; it may be larger than memory), or
+        their columns.
+    items
+        The public list of items; by default the names in the reports, in alphabetical order.
+    weights
+        ``adaptive``: an answer counts by how much its epsilon lets through. ``uniform``: all count alike.
+    link
+        ``"logistic"`` (Bradley-Terry), ``"normal"`` (Thurstone-Mosteller) or a :class:`psephos.scores.Link`.
+    regularisation
+        lambda >= 0, in answers; by default :func:`psephos.scores.default_regularisation` of public sizes: items,
+        answers and the factor by which randomising multiplied their variance.
+    sampling
+        ``clustered``: people are independent, the answers of one record need not be. ``independent``: all answers are.
+    level
+        Of the intervals, in (0, 1).
+
+    Returns
+    -------
+    ScoreFit
+        Finite, whatever the reports say. ``separated`` names sets of items whose debiased wins against the rest
+        exceed what finite scores explain; ``components`` the sets of items that reports join. Both are computed from
+        the reports alone.
+
+    Raises
+    ------
+    DataError
+        naming file, line, field, value and rule; or if there is nothing to rank.
+    ParameterError
+        if a parameter is out of range.
+
+    >>> from psephos.local import Answer, Report
+    >>> def report(said):
+    ...     answers = (Answer("tea", "coffee", said),)
+    ...     return Report(epsilon="20", unit="person", mechanism="binary", secure=True, answers=answers)
+    >>> fit = fit_reports([report("left")] * 7 + [report("right")] * 3, items=["tea", "coffee"])
+    >>> fit.scores.round(2).tolist()
+    [0.42, -0.42]
+    """
+    link = as_link(link)
+    check_choice(sampling, "sampling", ("independent", "clustered"))
+    columns = as_columns(reports, items=items)
+    sums = pair_sums(columns, weights=weights)
+    if columns.m > 1 and not sums.answers.sum() > 0:
+        raise DataError("nothing to rank: there are no reports")
+    weight = kind_weights(columns, weights)
+
+    def wins_covariance(theta: Floats) -> Any:
+        independent = _independent(sums, theta, link)
+        if sampling == "independent" or not columns.records:
+            return independent
+        return _clustered(columns, weight, theta, link) + independent * (1.0 / columns.records)
+
+    fit = fit_wins(
+        columns.items,
+        sums.wins(),
+        sums.table(sums.answers),
+        wins_covariance=wins_covariance,
+        variance_factor=max(float(sums.second_moment.sum() / max(sums.answers.sum(), 1e-300)), 1.0),
+        link=link,
+        regularisation=regularisation,
+        sampling=sampling,
+        level=level,
+    )
+    return replace(fit, separated=_separated(sums, fit))
+
+
+def _independent(sums: PairSums, theta: Floats, link: Link) -> Any:
+    """``L(sum w^2 (E[X^2] / 4 - (F - 1/2)^2))``."""
+    edge = link.cdf(theta[sums.first] - theta[sums.second]) - 0.5
+    return _laplacian(sums, np.maximum(sums.second_moment / 4.0 - sums.squares * edge**2, 0.0))
+
+
+def _laplacian(sums: PairSums, values: Floats) -> Any:
+    table = sums.table(-values)
+    diagonal = -np.asarray(table.sum(axis=1)).ravel()
+    return table + (np.diag(diagonal) if isinstance(table, np.ndarray) else sparse.diags_array(diagonal))
+
+
+def _clustered(columns: ReportColumns, weight: Floats, theta: Floats, link: Link) -> Any:
+    """``sum_p r_p r_p^T``, block by block."""
+    m, dense = columns.m, columns.m <= DENSE_ITEMS
+    scale = weight / np.array([kind.attenuation for kind in columns.kinds])
+    total: Any = np.zeros((m, m)) if dense else sparse.csr_array((m, m))
+    for block in columns.blocks():
+        left, right, kind = columns.left[block], columns.right[block], columns.kind[block]
+        record = columns.record[block] - columns.record[block.start]
+        surprise = scale[kind] * columns.reported[block] / 2.0
+        surprise -= weight[kind] * (link.cdf(theta[left] - theta[right]) - 0.5)
+        people = int(record[-1]) + 1
+        if dense and people == len(record):  # an answer each: a Laplacian of squares
+            squares = np.bincount(left.astype(np.int64) * m + right, weights=surprise**2, minlength=m * m).reshape(m, m)
+            squares += squares.T
+            total += np.diag(squares.sum(axis=1)) - squares
+        elif dense and people * m <= min(_DENSE_RESIDUALS, 8 * len(record)):
+            place = record * m
+            rows = np.bincount(place + left, weights=surprise, minlength=people * m)
+            rows -= np.bincount(place + right, weights=surprise, minlength=people * m)
+            rows = rows.reshape(people, m)
+            total += rows.T @ rows
+        else:
+            entries = np.concatenate([surprise, -surprise])
+            where = (np.concatenate([record, record]), np.concatenate([left, right]))
+            residuals = sparse.csr_array((entries, where), shape=(people, m))
+            moment = residuals.T @ residuals
+            total = total + (moment.toarray() if dense else moment)
+    return total
+
+
+def _separated(sums: PairSums, fit: ScoreFit) -> tuple[tuple[int, ...], ...]:
+    """The best and the worst group of each component that won, or lost, at least all it could against the rest.
+
+    Without regularisation a set of items with such wins has no finite distance from the rest; and if there are such
+    sets, one of them is at the end of the order for all small enough regularisation (docs/proofs/local.md, theorem 13).
+    So the sets to look at are those of the k best, for every k: their wins against the rest of their component beside
+    the number of answers between the two. Whatever is named is so; at a regularisation that is not small, a set that
+    lies at neither end is not seen.
+    """
+    groups: list[tuple[int, ...]] = []
+    labels = fit.component_labels
+    place = np.empty(sums.m, dtype=np.intp)
+    for label in range(int(labels.max(initial=-1)) + 1):
+        members = np.flatnonzero(labels == label)
+        order = members[np.argsort(-fit.scores[members], kind="stable")]
+        place[order] = np.arange(len(order))
+        own = labels[sums.first] == label
+        first, second = place[sums.first[own]], place[sums.second[own]]
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        better = np.where(first < second, 1.0, -1.0) * sums.margin[own]
+        # A pair lies across the cut behind the k best for low < k <= high.
+        steps = [np.bincount(low, weights=w, minlength=len(order)) for w in (better, sums.answers[own])]
+        ends = [np.bincount(high, weights=w, minlength=len(order)) for w in (better, sums.answers[own])]
+        margin, answers = (np.cumsum(a - b)[:-1] for a, b in zip(steps, ends, strict=True))
+        cuts = np.flatnonzero(margin >= answers * (1 - 1e-12)) + 1
+        if len(cuts):
+            groups += [tuple(sorted(order[: cuts[0]].tolist())), tuple(sorted(order[cuts[-1] :].tolist()))]
+    return tuple(sorted(groups))

@@ -1,0 +1,175 @@
+"""Pictures, drawn from plain numbers: this package knows no mechanism and no poll.
+
+Lines are named where they end, in place of a legend. Files carry no date, so that equal input gives equal pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from psephos._extras import load_extra
+from psephos.errors import ParameterError
+
+__all__ = ["PICTURE_SUFFIXES", "TradeOffLine", "check_picture", "plot_tradeoff"]
+
+#: The files that a picture can be written to.
+PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
+
+# Dark to light in one hue, so that an ordered family of lines reads as one; also in print and for colour-blind eyes.
+_FROM, _TO = (0.05, 0.20, 0.42), (0.45, 0.68, 0.86)
+_INK = "0.25"
+
+_HEIGHT, _LINE = 260.0, 13.0  # of the axes and of a line of text, in points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOffLine:
+    """One line: ``errors`` reached with ``people``, both > 0 and of one length; ``label`` is shown where it ends."""
+
+    label: str
+    people: tuple[int, ...]
+    errors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.people or len(self.people) != len(self.errors):
+            raise ParameterError(
+                f"people and errors must have one length >= 1, got {len(self.people)} and {len(self.errors)}"
+            )
+        for name, values in (("people", self.people), ("errors", self.errors)):
+            if not all(0 < value < math.inf for value in values):
+                raise ParameterError(f"{name} must be finite numbers > 0, got {list(values)}")
+
+
+def check_picture(path: str | PathLike[str]) -> None:
+    """Make sure, before any work is done, that a picture of this name can be drawn.
+
+    Raises
+    ------
+    ParameterError
+        for another suffix than those of :data:`PICTURE_SUFFIXES`.
+    MissingExtraError
+        if matplotlib is not installed, naming the line that installs it.
+
+    >>> check_picture("plan.gif")
+    Traceback (most recent call last):
+    psephos.errors.ParameterError: picture must be a .png, .svg or .pdf file, got 'plan.gif'
+    """
+    if Path(fspath(path)).suffix.lower() not in PICTURE_SUFFIXES:
+        raise ParameterError(f"picture must be a .png, .svg or .pdf file, got {fspath(path)!r}")
+    load_extra("matplotlib", "report")
+
+
+def plot_tradeoff(
+    lines: Sequence[TradeOffLine],
+    path: str | PathLike[str],
+    *,
+    error: str = "standard error",
+    title: str | None = None,
+    mark: tuple[int, float] | None = None,
+) -> None:
+    """Draw errors against numbers of people, both on logarithmic axes, and write the picture.
+
+    Parameters
+    ----------
+    lines
+        At least one; drawn from dark to light in the order given.
+    path
+        A .png, .svg or .pdf file, overwritten.
+    error
+        What the vertical axis shows, with its unit.
+    title
+        A line above the picture.
+    mark
+        People and error of the point that was planned, shown as a dot; its numbers stand in the upper right corner.
+
+    Raises
+    ------
+    ParameterError
+        without lines, or for another suffix.
+    MissingExtraError
+        if matplotlib is not installed.
+    """
+    check_picture(path)
+    if not lines:
+        raise ParameterError("lines must have at least one line, got none")
+    figure_module = load_extra("matplotlib.figure", "report")
+    matplotlib: Any = load_extra("matplotlib", "report")
+    # text stays text in vector files; a fixed salt keeps SVG identifiers the same from run to run
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "psephos", "pdf.fonttype": 42}):
+        figure: Any = figure_module.Figure(figsize=(7.5, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        shades = [_shade(i / max(len(lines) - 1, 1)) for i in range(len(lines))]
+        for line, colour in zip(lines, shades, strict=True):
+            axes.plot(line.people, line.errors, color=colour, linewidth=1.8, solid_capstyle="round")
+        for line, colour, lift in zip(lines, shades, _lifts(lines, axes.get_ylim()), strict=True):
+            axes.annotate(
+                line.label,
+                (line.people[-1], line.errors[-1]),
+                xytext=(6, lift),
+                textcoords="offset points",
+                verticalalignment="center",
+                color=colour,
+                annotation_clip=False,
+            )
+        if mark is not None:
+            told = f"{_number(mark[0])} {'person' if mark[0] == 1 else 'people'}: {mark[1]:.3g}"
+            axes.plot(*mark, marker="o", markersize=6, color=_INK, linestyle="none", zorder=3, label=told)
+            axes.legend(loc="upper right", frameon=False, labelcolor=_INK)  # lines fall: that corner is free
+        _dress(axes, error=error, title=title)
+        suffix = Path(fspath(path)).suffix.lower()
+        undated = {".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
+        figure.savefig(fspath(path), format=suffix[1:], dpi=160, metadata=undated)
+
+
+def _shade(share: float) -> tuple[float, ...]:
+    return tuple(a + share * (b - a) for a, b in zip(_FROM, _TO, strict=True))
+
+
+def _lifts(lines: Sequence[TradeOffLine], span: tuple[float, float]) -> list[float]:
+    """By how many points each label is moved up, so that labels of lines that end close together can be read."""
+    low, high = (math.log(end) for end in span)
+    ends = [_HEIGHT * (math.log(line.errors[-1]) - low) / (high - low) for line in lines]
+    places = dict.fromkeys(range(len(lines)), 0.0)
+    below = -math.inf
+    for i in sorted(places, key=lambda i: ends[i]):
+        below = places[i] = max(ends[i], below + _LINE)
+    return [places[i] - end for i, end in enumerate(ends)]
+
+
+def _dress(axes: Any, *, error: str, title: str | None) -> None:
+    """Plain numbers on the axes, faint lines at each, and nothing else."""
+    ticker: Any = load_extra("matplotlib.ticker", "report")
+    for axis, form in ((axes.xaxis, _number), (axes.yaxis, lambda value: f"{value:.3g}")):
+        low, high = axis.get_view_interval()
+        decades = math.log10(high / low)
+        steps = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
+        axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _, form=form: form(value)))
+        axis.set_minor_locator(ticker.NullLocator())
+    axes.grid(color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("0.6")
+    axes.tick_params(colors=_INK, length=3)
+    axes.set_xlabel("people", color=_INK)
+    axes.set_ylabel(error, color=_INK)
+    if title is not None:
+        axes.set_title(title, loc="left", fontsize=11, color=_INK)
+
+
+def _number(value: float) -> str:
+    """A count with separators; from a billion on, in powers of ten.
+
+    >>> _number(20_000), _number(3e12)
+    ('20,000', '3e12')
+    """
+    return f"{value:,.0f}" if value < 1e9 else f"{value:.3g}".replace("e+", "e")

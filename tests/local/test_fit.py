@@ -1,0 +1,303 @@
+"""Scores from reports: the limit of no noise, the score equations, clustering, flags, and rows of bad luck."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from psephos import fit_reports, fit_scores
+from psephos.errors import DataError, ParameterError
+from psephos.local import Answer, Report, ReportColumns, columns, write_reports
+from psephos.local import fit as module
+from psephos.local.columns import Kind
+from psephos.local.debias import kind_weights, pair_sums
+from psephos.local.simulate import randomise_columns, simulate_population
+from psephos.profile import Comparisons
+from psephos.scores import LOGISTIC, NORMAL, symmetric_link
+
+CAUCHY = symmetric_link(lambda x: 0.5 + np.arctan(x) / np.pi, lambda x: 1 / (np.pi * (1 + x * x)), name="cauchy")
+
+
+def said(*sides, epsilon="800", items=("a", "b", "c"), record=None):
+    """Reports (left, right, +1 or -1) at an epsilon: at 800 they are the truth."""
+    eps = Fraction(epsilon)
+    n = len(sides)
+    return ReportColumns(
+        items=tuple(items),
+        left=np.array([side[0] for side in sides]),
+        right=np.array([side[1] for side in sides]),
+        reported=np.array([side[2] for side in sides]),
+        record=np.arange(n) if record is None else np.array(record),
+        kind=np.zeros(n, dtype=int),
+        kinds=(Kind(unit="comparison", mechanism="binary", epsilon_answer=eps, epsilon_person=eps),),
+        secure=True,
+    )
+
+
+@pytest.mark.parametrize("link", [LOGISTIC, NORMAL, CAUCHY])
+@pytest.mark.parametrize("sampling", ["clustered", "independent"])
+def test_without_noise_it_is_the_fit_to_the_comparisons(link, sampling):
+    """At epsilon 800 nothing is changed: scores, covariance and regularisation are those of the non-private fit."""
+    table = simulate_population(
+        [1, 0.5, 0, -0.5, -1], people=400, pairs=4, epsilon=800, opinions="independent", rng=np.random.default_rng(7)
+    )
+    data = Comparisons.from_columns(table.items, table.left, table.right, table.reported, person=table.record)
+    private, plain = (
+        fit_reports(table, link=link, sampling=sampling),
+        fit_scores(data, link=link, sampling=sampling),
+    )
+    np.testing.assert_allclose(private.scores, plain.scores, atol=1e-9)
+    np.testing.assert_allclose(private.covariance, plain.covariance, rtol=1e-9, atol=1e-12)
+    assert private.regularisation == pytest.approx(plain.regularisation, rel=1e-12)
+    assert private.separated == plain.separated == ()
+
+
+@pytest.mark.parametrize("weights", ["uniform", "adaptive"])
+@pytest.mark.parametrize("link", [LOGISTIC, NORMAL])
+def test_the_score_equations_hold(weights, link):
+    table = simulate_population(
+        np.linspace(1, -1, 8), people=3_000, pairs=3, epsilon=["0.5", 2], link=link, rng=np.random.default_rng(8)
+    )
+    fit = fit_reports(table, weights=weights, link=link)
+    sums = pair_sums(table, weights=weights)
+    n = sums.table(sums.answers)
+    x = fit.scores[:, None] - fit.scores[None, :]
+    expected = (n * link.cdf(x)).sum(axis=1)
+    wins = sums.wins() - 2 * fit.regularisation * fit.scores
+    surplus = (wins - expected) - (wins - expected).mean()
+    assert np.abs(surplus).max() <= 1e-8
+    assert fit.status == "converged"
+    assert fit.scores.sum() == pytest.approx(0, abs=1e-9)
+
+
+def plain_covariance_of_wins(table, theta, weights, link):
+    """J by a loop over people and answers."""
+    w = kind_weights(table, weights)
+    total = np.zeros((table.m, table.m))
+    independent = np.zeros_like(total)
+    for p in range(table.records):
+        r = np.zeros(table.m)
+        for i in np.flatnonzero(table.record == p):
+            u, v, k = table.left[i], table.right[i], table.kind[i]
+            a = table.kinds[k].attenuation
+            expected = float(link.cdf(np.array(theta[u] - theta[v])))
+            surprise = w[k] * (0.5 + table.reported[i] / (2 * a) - expected)
+            r[u] += surprise
+            r[v] -= surprise
+            e = np.zeros(table.m)
+            e[u], e[v] = 1, -1
+            independent += w[k] ** 2 * (1 / (4 * a**2) - (expected - 0.5) ** 2) * np.outer(e, e)
+        total += np.outer(r, r)
+    return total + independent / table.records, independent
+
+
+@pytest.mark.parametrize("pairs", [1, 3, None])
+@pytest.mark.parametrize("weights", ["uniform", "adaptive"])
+@pytest.mark.parametrize("small", [False, True])
+def test_the_covariance_of_the_wins_is_that_of_a_plain_loop(monkeypatch, pairs, weights, small):
+    """Each way of adding up: an answer a person, dense rows, sparse rows; one block and many."""
+    table = simulate_population(
+        np.linspace(1, -1, 6),
+        people=60,
+        pairs=pairs,
+        epsilon=["0.5", 2],
+        opinions="ranking",
+        rng=np.random.default_rng(9),
+    )
+    theta = np.linspace(0.8, -0.8, 6)
+    clustered, independent = plain_covariance_of_wins(table, theta, weights, LOGISTIC)
+    if small:
+        monkeypatch.setattr(columns, "BLOCK", 7)
+        monkeypatch.setattr(module, "_DENSE_RESIDUALS", 1)
+    sums, w = pair_sums(table, weights=weights), kind_weights(table, weights)
+    model = module._independent(sums, theta, LOGISTIC)
+    np.testing.assert_allclose(model, independent, rtol=1e-9, atol=1e-9)
+    found = module._clustered(table, w, theta, LOGISTIC) + model / table.records
+    np.testing.assert_allclose(found, clustered, rtol=1e-9, atol=1e-9)
+
+
+def test_m1_separated_reports():
+    fit = fit_reports(said((0, 1, 1), (1, 2, 1), (0, 2, 1)))
+    assert fit.order == (0, 1, 2)
+    assert fit.separated == ((0,), (2,))
+    assert np.isfinite(fit.scores).all()
+    assert fit.regularisation > 0
+
+
+def test_m2_components_of_reports():
+    fit = fit_reports(said((0, 1, 1), (1, 0, 1), (2, 3, 1), (3, 2, 1), items=("a", "b", "c", "d")))
+    assert fit.components == ((0, 1), (2, 3))
+    errors = fit.difference_errors()
+    assert np.isinf(errors[:2, 2:]).all()
+    assert np.isfinite(errors[0, 1])
+    assert fit.separated == ()
+
+
+def test_m4_nothing_and_one_item():
+    with pytest.raises(DataError, match="nothing to rank"):
+        fit_reports([])
+    two = fit_reports(said(*[(0, 1, 1)] * 7, *[(0, 1, -1)] * 3, items=("a", "b")))
+    assert two.scores[0] - two.scores[1] == pytest.approx(np.log(7 / 3), rel=0.01)
+    exact = fit_reports(said(*[(0, 1, 1)] * 7, *[(0, 1, -1)] * 3, items=("a", "b")), regularisation=0)
+    assert exact.scores[0] - exact.scores[1] == pytest.approx(np.log(7 / 3), abs=1e-9)
+
+
+def test_m8_coins_alone_give_equal_scores():
+    fit = fit_reports(said(*[(i, j, s) for i, j in combinations(range(3), 2) for s in (1, -1)], epsilon="1"))
+    np.testing.assert_allclose(fit.scores, 0, atol=1e-12)
+    assert fit.separated == ()
+
+
+@pytest.mark.parametrize("link", [LOGISTIC, NORMAL])
+def test_m19_debiased_wins_may_be_negative(link):
+    """Three reports at epsilon .1: wins of -9 out of 2 answers. Finite, with huge intervals."""
+    table = said((0, 1, 1), (1, 2, 1), (0, 2, 1), epsilon="0.1")
+    assert pair_sums(table).wins().min() < 0
+    fit = fit_reports(table, link=link)
+    assert np.isfinite(fit.scores).all()
+    assert np.isfinite(fit.intervals).all()
+    assert (np.diff(fit.intervals, axis=1) > 10).all()
+    assert fit.separated == ((0,), (2,))
+
+
+def test_m18_many_items_and_three_people():
+    m = 200
+    every = list(combinations(range(m), 2))
+    table = randomise_columns(
+        [str(i) for i in range(m)],
+        [a for _ in range(3) for a, _ in every],
+        [b for _ in range(3) for _, b in every],
+        [1] * (3 * len(every)),
+        epsilon=2,
+        record=np.repeat(np.arange(3), len(every)),
+        rng=np.random.default_rng(1),
+    )
+    fit = fit_reports(table)
+    assert np.isfinite(fit.scores).all()
+    assert np.isfinite(fit.errors).all()
+    assert stats.spearmanr(fit.scores, -np.arange(m)).statistic > 0.9
+
+
+def violating(sums):
+    """All sets of items whose margin against the rest is at least the number of answers between them."""
+    found = []
+    for size in range(1, sums.m):
+        for chosen in combinations(range(sums.m), size):
+            inside = np.isin(np.arange(sums.m), chosen)
+            across = inside[sums.first] != inside[sums.second]
+            sign = np.where(inside[sums.first], 1.0, -1.0)
+            answers = sums.answers[across].sum()
+            if across.any() and (sign * sums.margin)[across].sum() >= answers * (1 - 1e-12):
+                found.append(set(chosen))
+    return found
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 5), st.integers(3, 40), st.integers(0, 10**6), st.sampled_from(["1", "2", "800"]))
+def test_separation_is_found_where_any_set_of_items_has_it(m, n, seed, epsilon):
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, m, n)
+    right = (left + rng.integers(1, m, n)) % m
+    table = randomise_columns([str(i) for i in range(m)], left, right, rng.choice([-1, 1], n), epsilon=epsilon, rng=rng)
+    fit = fit_reports(table, regularisation=1e-4)
+    sets = violating(pair_sums(table))
+    if len(fit.components) == 1:
+        assert bool(fit.separated) == bool(sets)
+        if fit.separated:  # each group named has what it is named for, or its rest has
+            everything = set(range(m))
+            assert all(set(group) in sets or everything - set(group) in sets for group in fit.separated)
+
+
+@pytest.mark.parametrize("opinions", ["independent", "ranking"])
+def test_a_table_too_large_to_be_dense(monkeypatch, opinions):
+    from psephos.local import debias
+    from psephos.scores import answers
+
+    table = simulate_population(
+        np.linspace(1, -1, 40), people=4_000, pairs=6, epsilon=3, opinions=opinions, rng=np.random.default_rng(10)
+    )
+    dense = fit_reports(table)
+    for place in (debias, module, answers):
+        monkeypatch.setattr(place, "DENSE_ITEMS", 10)
+    sparse = fit_reports(table)
+    assert sparse.covariance is None
+    np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-7)
+    np.testing.assert_allclose(sparse.errors, dense.errors, rtol=0.05)
+
+
+def test_a_file_gives_what_reports_in_memory_give(tmp_path):
+    rng = np.random.default_rng(11)
+    many = [
+        Report(
+            epsilon=Fraction(int(rng.integers(1, 4))),
+            unit="person",
+            mechanism="binary",
+            secure=True,
+            answers=tuple(
+                Answer(a, b, "left" if rng.random() < 0.6 else "right") for a, b in (("x", "y"), ("y", "z"), ("x", "z"))
+            ),
+        )
+        for _ in range(50)
+    ]
+    write_reports(tmp_path / "r.jsonl", many)
+    in_memory, from_file = fit_reports(many), fit_reports(tmp_path / "r.jsonl")
+    np.testing.assert_array_equal(in_memory.scores, from_file.scores)
+    np.testing.assert_array_equal(in_memory.covariance, from_file.covariance)
+    assert in_memory.items == ("x", "y", "z")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"link": "cauchy"}, "link must be"),
+        ({"sampling": "some"}, "sampling must be"),
+        ({"level": 1.0}, "level must be"),
+        ({"weights": "epsilon"}, "weights must be"),
+        ({"regularisation": -1}, "regularisation must be"),
+    ],
+)
+def test_parameters(change, message):
+    with pytest.raises(ParameterError, match=message):
+        fit_reports(said((0, 1, 1)), **change)
+
+
+def coverage(*, populations, seed, pairs, opinions, people, epsilon, sampling, level=0.95):
+    theta = np.linspace(1, -1, 5)
+    rng = np.random.default_rng(seed)
+    inside = np.zeros(5)
+    for _ in range(populations):
+        table = simulate_population(
+            theta, people=people, pairs=pairs, epsilon=epsilon, opinions=opinions, unit="comparison", rng=rng
+        )
+        ends = fit_reports(table, sampling=sampling, level=level).intervals
+        inside += (ends[:, 0] <= theta) & (theta <= ends[:, 1])
+    return inside / populations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pairs", "opinions", "people"), [(1, "independent", 3_000), (None, "ranking", 300)])
+def test_intervals_cover(pairs, opinions, people):
+    found = coverage(
+        populations=600,
+        seed=12,
+        pairs=pairs,
+        opinions=opinions,
+        people=people,
+        epsilon=["0.5", 2],
+        sampling="clustered",
+    )
+    assert 0.93 <= found.mean() <= 0.97
+    assert found.min() >= 0.91
+    assert found.max() <= 0.985
+
+
+@pytest.mark.slow
+def test_answers_of_one_person_taken_as_independent_cover_too_little():
+    found = coverage(
+        populations=300, seed=13, pairs=None, opinions="ranking", people=300, epsilon=4, sampling="independent"
+    )
+    assert found.mean() < 0.88
