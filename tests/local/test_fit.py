@@ -118,6 +118,9 @@ def test_the_covariance_of_the_wins_is_that_of_a_plain_loop(monkeypatch, pairs, 
     np.testing.assert_allclose(model, independent, rtol=1e-9, atol=1e-9)
     found = module._clustered(table, w, theta, LOGISTIC) + model / table.records
     np.testing.assert_allclose(found, clustered, rtol=1e-9, atol=1e-9)
+    singles, rows = module._clustered_sparse(table, w, theta, LOGISTIC)
+    products = singles.toarray() + (0 if rows is None else (rows.T @ rows).toarray())
+    np.testing.assert_allclose(products + model / table.records, clustered, rtol=1e-9, atol=1e-9)
 
 
 def test_m1_separated_reports():
@@ -205,11 +208,12 @@ def test_separation_is_found_where_any_set_of_items_has_it(m, n, seed, epsilon):
     table = randomise_columns([str(i) for i in range(m)], left, right, rng.choice([-1, 1], n), epsilon=epsilon, rng=rng)
     fit = fit_reports(table, regularisation=1e-4)
     sets = violating(pair_sums(table))
-    if len(fit.components) == 1:
-        assert bool(fit.separated) == bool(sets)
-        if fit.separated:  # each group named has what it is named for, or its rest has
-            everything = set(range(m))
-            assert all(set(group) in sets or everything - set(group) in sets for group in fit.separated)
+    named = {frozenset(group) for group in fit.separated}
+    for component in map(set, fit.components):
+        own = [chosen for chosen in sets if chosen < component]
+        groups = [set(group) for group in named if group <= component]
+        assert bool(groups) == bool(own)
+        assert all(group in own or component - group in own for group in groups)  # each has what it is named for
 
 
 @pytest.mark.parametrize("opinions", ["independent", "ranking"])

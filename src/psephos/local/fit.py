@@ -16,7 +16,7 @@ Source: the document on private pairwise rankings, equations (2) and (3), Lemma 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from psephos._check import check_choice
 from psephos.errors import DataError
 from psephos.local.columns import ReportColumns
 from psephos.local.debias import DENSE_ITEMS, PairSums, ReportSource, Weights, as_columns, kind_weights, pair_sums
-from psephos.scores import LOGISTIC, Link, Sampling, ScoreFit, fit_wins
+from psephos.scores import LOGISTIC, Link, Sampling, ScoreFit, WinsCovariance, fit_wins
 from psephos.scores.links import as_link
 
 __all__ = ["fit_reports"]
@@ -103,7 +103,11 @@ def fit_reports(
         independent = _independent(sums, theta, link)
         if sampling == "independent" or not columns.records:
             return independent
-        return _clustered(columns, weight, theta, link) + independent * (1.0 / columns.records)
+        model = independent * (1.0 / columns.records)
+        if columns.m <= DENSE_ITEMS:
+            return _clustered(columns, weight, theta, link) + model
+        pairs, rows = _clustered_sparse(columns, weight, theta, link)
+        return WinsCovariance(pairs + model, rows=rows)
 
     fit = fit_wins(
         columns.items,
@@ -131,34 +135,63 @@ def _laplacian(sums: PairSums, values: Floats) -> Any:
     return table + (np.diag(diagonal) if isinstance(table, np.ndarray) else sparse.diags_array(diagonal))
 
 
-def _clustered(columns: ReportColumns, weight: Floats, theta: Floats, link: Link) -> Any:
-    """``sum_p r_p r_p^T``, block by block."""
-    m, dense = columns.m, columns.m <= DENSE_ITEMS
+def _surprises(columns: ReportColumns, weight: Floats, theta: Floats, link: Link) -> Iterator[tuple[Any, ...]]:
+    """Blocks of: left, right, record (from 0 in the block) and ``w (z - F)`` of each answer."""
     scale = weight / np.array([kind.attenuation for kind in columns.kinds])
-    total: Any = np.zeros((m, m)) if dense else sparse.csr_array((m, m))
     for block in columns.blocks():
         left, right, kind = columns.left[block], columns.right[block], columns.kind[block]
-        record = columns.record[block] - columns.record[block.start]
         surprise = scale[kind] * columns.reported[block] / 2.0
         surprise -= weight[kind] * (link.cdf(theta[left] - theta[right]) - 0.5)
+        yield left, right, columns.record[block] - columns.record[block.start], surprise
+
+
+def _clustered(columns: ReportColumns, weight: Floats, theta: Floats, link: Link) -> Floats:
+    """``sum_p r_p r_p^T``, block by block; shape (m, m)."""
+    m = columns.m
+    total = np.zeros((m, m))
+    for left, right, record, surprise in _surprises(columns, weight, theta, link):
         people = int(record[-1]) + 1
-        if dense and people == len(record):  # an answer each: a Laplacian of squares
+        if people == len(record):  # an answer each: a Laplacian of squares
             squares = np.bincount(left.astype(np.int64) * m + right, weights=surprise**2, minlength=m * m).reshape(m, m)
             squares += squares.T
             total += np.diag(squares.sum(axis=1)) - squares
-        elif dense and people * m <= min(_DENSE_RESIDUALS, 8 * len(record)):
+        elif people * m <= min(_DENSE_RESIDUALS, 8 * len(record)):
             place = record * m
             rows = np.bincount(place + left, weights=surprise, minlength=people * m)
             rows -= np.bincount(place + right, weights=surprise, minlength=people * m)
             rows = rows.reshape(people, m)
             total += rows.T @ rows
         else:
-            entries = np.concatenate([surprise, -surprise])
-            where = (np.concatenate([record, record]), np.concatenate([left, right]))
-            residuals = sparse.csr_array((entries, where), shape=(people, m))
-            moment = residuals.T @ residuals
-            total = total + (moment.toarray() if dense else moment)
+            rows = _residuals(left, right, record, surprise, m)
+            total += (rows.T @ rows).toarray()
     return total
+
+
+def _clustered_sparse(columns: ReportColumns, weight: Floats, theta: Floats, link: Link) -> tuple[Any, Any]:
+    """The same in two parts: of people with one answer a sparse table, of the others their rows r_p.
+
+    The rows hold about 32 bytes an answer in memory; products of a person's answers would fill far more.
+    """
+    m = columns.m
+    pairs: Any = sparse.csr_array((m, m))
+    rows: list[Any] = []
+    for left, right, record, surprise in _surprises(columns, weight, theta, link):
+        several = np.bincount(record)[record] > 1
+        single = ~several
+        if single.any():
+            where = (np.concatenate([left[single], right[single]]), np.concatenate([right[single], left[single]]))
+            squares = sparse.csr_array((np.tile(surprise[single] ** 2, 2), where), shape=(m, m))
+            pairs = pairs + sparse.diags_array(squares @ np.ones(m)) - squares
+        if several.any():
+            people = np.unique(record[several], return_inverse=True)[1]
+            rows.append(_residuals(left[several], right[several], people, surprise[several], m))
+    return sparse.csr_array(pairs), sparse.vstack(rows, format="csr") if rows else None
+
+
+def _residuals(left: Any, right: Any, record: Any, surprise: Floats, m: int) -> Any:
+    """Wins less expected wins of each person, shape (people, m), sparse."""
+    where = (np.concatenate([record, record]), np.concatenate([left, right]))
+    return sparse.csr_array((np.concatenate([surprise, -surprise]), where), shape=(int(record[-1]) + 1, m))
 
 
 def _separated(sums: PairSums, fit: ScoreFit) -> tuple[tuple[int, ...], ...]:
@@ -170,22 +203,25 @@ def _separated(sums: PairSums, fit: ScoreFit) -> tuple[tuple[int, ...], ...]:
     the number of answers between the two. Whatever is named is so; at a regularisation that is not small, a set that
     lies at neither end is not seen.
     """
-    groups: list[tuple[int, ...]] = []
     labels = fit.component_labels
+    order = np.lexsort((-fit.scores, labels))  # component by component, in each the best first
     place = np.empty(sums.m, dtype=np.intp)
-    for label in range(int(labels.max(initial=-1)) + 1):
-        members = np.flatnonzero(labels == label)
-        order = members[np.argsort(-fit.scores[members], kind="stable")]
-        place[order] = np.arange(len(order))
-        own = labels[sums.first] == label
-        first, second = place[sums.first[own]], place[sums.second[own]]
-        low, high = np.minimum(first, second), np.maximum(first, second)
-        better = np.where(first < second, 1.0, -1.0) * sums.margin[own]
-        # A pair lies across the cut behind the k best for low < k <= high.
-        steps = [np.bincount(low, weights=w, minlength=len(order)) for w in (better, sums.answers[own])]
-        ends = [np.bincount(high, weights=w, minlength=len(order)) for w in (better, sums.answers[own])]
-        margin, answers = (np.cumsum(a - b)[:-1] for a, b in zip(steps, ends, strict=True))
-        cuts = np.flatnonzero(margin >= answers * (1 - 1e-12)) + 1
-        if len(cuts):
-            groups += [tuple(sorted(order[: cuts[0]].tolist())), tuple(sorted(order[cuts[-1] :].tolist()))]
+    place[order] = np.arange(sums.m)
+    first, second = place[sums.first], place[sums.second]
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    better = np.where(first < second, 1.0, -1.0) * sums.margin
+    # A pair lies across the cut behind a place for low <= place < high, within its component.
+    margin, answers = (
+        np.cumsum(np.bincount(low, weights=w, minlength=sums.m) - np.bincount(high, weights=w, minlength=sums.m))
+        for w in (better, sums.answers)
+    )
+    inside = np.append(labels[order][1:] == labels[order][:-1], False)
+    groups: list[tuple[int, ...]] = []
+    cuts = np.flatnonzero(inside & (margin >= answers * (1 - 1e-12)))
+    starts = np.searchsorted(labels[order], labels[order][cuts], side="left")
+    ends = np.searchsorted(labels[order], labels[order][cuts], side="right")
+    for start in np.unique(starts).tolist():
+        own = starts == start
+        groups.append(tuple(sorted(order[start : cuts[own][0] + 1].tolist())))
+        groups.append(tuple(sorted(order[cuts[own][-1] + 1 : ends[own][0]].tolist())))
     return tuple(sorted(groups))
