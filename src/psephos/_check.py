@@ -182,5 +182,7 @@ def check_real(value: object, name: str, *, low: float, high: float = math.inf) 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        text = repr(value)
+        got = text if len(text) <= 80 else text[:77] + "..."
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {got}")
     return value

@@ -132,8 +132,9 @@ GOOD = {
         ({"record": np.array([1, 2])}, "record must count up"),
         ({"record": np.array([0, 2])}, "record must count up"),
         ({"kind": np.array([0, 1])}, "kind must be 0 to 0"),
-        ({"reported": np.array([1.0, 0.5])}, "reported must be an array of whole numbers"),
-        ({"kind": np.array([0])}, "kind must be an array of whole numbers, one an answer"),
+        ({"reported": np.array([1.0, 0.5])}, "reported must be whole numbers"),
+        ({"kind": np.array([0])}, "kind must be whole numbers"),
+        ({"right": np.array([1, 2], dtype=np.uint64)}, "right must be whole numbers"),
     ],
 )
 def test_columns_are_checked(change, message):

@@ -12,7 +12,7 @@ from psephos import debias, fit_scores, solve
 from psephos.errors import ParameterError
 from psephos.local import Answer, Report, ReportColumns
 from psephos.local.columns import Kind
-from psephos.local.debias import kind_weights, pair_sums, tie_share
+from psephos.local.debias import kind_weights, pair_sums
 from psephos.local.simulate import randomise_columns, simulate_population
 
 
@@ -92,18 +92,26 @@ def test_weights_are_finite_at_the_smallest_epsilon():
         assert np.isfinite(pair_sums(table, weights=weights).second_moment).all()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_the_share_of_ties_is_estimated(share):
+@pytest.mark.parametrize("shares", [(0.0, 0.95), (0.5, 0.5)])
+def test_the_variance_of_a_pair_follows_its_own_ties(shares):
+    """Three outcomes, pairs with and without ties: the stated variance is the simulated one of each pair."""
     rng = np.random.default_rng(4)
-    n = 40_000
-    outcome = np.where(rng.random(n) < share, 0, rng.choice([-1, 1], n))
-    choice = rng.integers(0, 2, n)
-    table = randomise_columns(
-        ["a", "b"], [0] * n, [1] * n, outcome, epsilon=[1, 3], rng=rng, choice=choice, mechanism="three-outcome"
-    )
-    found = tie_share(table, kind_weights(table, "adaptive"))
-    assert found == pytest.approx(share, abs=0.04)
-    assert tie_share(columns([1, -1], ["1", "1"]), np.ones(1)) == 0.0
+    n, runs = 200, 1500
+    margins, stated = np.zeros((runs, 2)), np.zeros((runs, 2))
+    for run in range(runs):
+        ties = np.repeat(np.asarray(shares), n)
+        outcome = np.where(rng.random(2 * n) < ties, 0, rng.choice([-1, 1], 2 * n))
+        left, right = np.repeat([0, 1], n), np.repeat([1, 2], n)
+        table = randomise_columns(["a", "b", "c"], left, right, outcome, epsilon=3, rng=rng, mechanism="three-outcome")
+        sums = pair_sums(table)
+        margins[run], stated[run] = sums.margin, sums.second_moment
+    np.testing.assert_allclose(stated.mean(axis=0), margins.var(axis=0), rtol=5 / np.sqrt(runs / 2))
+
+
+def test_a_pair_whose_reports_are_all_ties_has_some_variance():
+    sums = pair_sums(columns([0, 0], ["1", "1"], "three-outcome"))
+    assert sums.second_moment[0] > 0
+    assert pair_sums(columns([1, -1], ["1", "1"])).second_moment[0] == pytest.approx(2 / np.tanh(0.5) ** 2, rel=1e-12)
 
 
 @settings(max_examples=30)

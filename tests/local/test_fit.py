@@ -305,3 +305,39 @@ def test_answers_of_one_person_taken_as_independent_cover_too_little():
         populations=300, seed=13, pairs=None, opinions="ranking", people=300, epsilon=4, sampling="independent"
     )
     assert found.mean() < 0.88
+
+
+def test_a_report_that_says_nothing_joins_nothing():
+    """Two polls that nothing compares stay apart, whoever sends one report of next to no weight between them."""
+    rng = np.random.default_rng(14)
+    n = 600
+    left, right = np.repeat([0, 2], n), np.repeat([1, 3], n)
+    outcome = np.where(rng.random(2 * n) < 0.7, 1, -1)
+    for epsilon in ("1e-17", "0.001"):
+        table = randomise_columns(
+            ["a1", "a2", "b1", "b2"],
+            np.append(left, 0),
+            np.append(right, 2),
+            np.append(outcome, 1),
+            epsilon=[2, epsilon],
+            choice=np.append(np.zeros(2 * n, dtype=int), 1),
+            rng=rng,
+        )
+        fit = fit_reports(table)
+        assert (fit.difference_errors()[:2, 2:] > 100).all()
+        sets = fit.rank_intervals(rng=np.random.default_rng(1), draws=999)
+        assert sets.high[0] >= 3
+
+
+def test_weakly_joined_groups_are_covered():
+    """Two pairs with 10,000 answers each, joined by 10: regularisation must not pass for knowledge."""
+    rng = np.random.default_rng(15)
+    theta = np.array([1.25, 0.75, -0.75, -1.25])
+    left, right = np.repeat([0, 2, 0], [10_000, 10_000, 10]), np.repeat([1, 3, 2], [10_000, 10_000, 10])
+    inside = 0
+    for _ in range(300):
+        outcome = np.where(rng.random(len(left)) < 1 / (1 + np.exp(theta[right] - theta[left])), 1, -1)
+        fit = fit_reports(randomise_columns(list("abcd"), left, right, outcome, epsilon=2, rng=rng))
+        low, high = fit.difference_intervals()[0, 2]
+        inside += low <= 2 <= high
+    assert inside >= 0.87 * 300

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from branches import exact_law
 from psephos.errors import DataError, ParameterError, PrivacyWarning
+from psephos.local import population
 from psephos.local.population import population_reports
 from psephos.privacy import InsecureBits
 from psephos.profile import Comparisons, Profile
@@ -49,17 +51,19 @@ def test_at_a_huge_epsilon_reports_say_what_people_said(data):
         reports = list(population_reports(data, epsilon=800, pairs="all", mechanism="three-outcome"))
     said = [{(a.left, a.right): a.reported for a in r.answers} for r in reports]
 
-    def on(person, left, right):
+    def on(answers, left, right):
         turn = {"left": "right", "right": "left", "tie": "tie"}
-        return said[person].get((left, right)) or turn[said[person][right, left]]
+        return answers.get((left, right)) or turn[answers[right, left]]
 
     assert all(len(answers) == 3 for answers in said)
-    if data is BALLOTS:
-        assert [on(p, "tea", "milk") for p in range(5)] == ["left"] * 3 + ["right"] * 2
-        assert [on(p, "tea", "coffee") for p in range(5)] == ["left"] * 3 + ["tie"] * 2  # both unranked
-    else:
-        assert [on(0, "tea", "coffee"), on(0, "tea", "milk"), on(1, "coffee", "milk")] == ["left", "left", "tie"]
-        assert len(said) == 3  # who gave no comparison reports coins
+    pairs = (("tea", "coffee"), ("tea", "milk"), ("coffee", "milk"))
+    seen = Counter(tuple(on(answers, *pair) for pair in pairs) for answers in said)
+    if data is BALLOTS:  # unranked items tie
+        assert seen == {("left", "left", "left"): 3, ("tie", "right", "right"): 2}
+    else:  # coins for what was not judged
+        assert len(said) == 3  # who gave no comparison reports coins alone
+        assert sum(answers[:2] == ("left", "left") for answers in seen) >= 1
+        assert sum(answers[2] == "tie" for answers in seen) == 1
 
 
 def test_pairs_are_drawn_without_a_look_at_what_was_judged():
@@ -77,11 +81,43 @@ def test_pairs_are_drawn_without_a_look_at_what_was_judged():
     assert stats.binomtest(coins["tea"], coins.total(), 0.5).pvalue > FALSE_ALARM
 
 
+@pytest.mark.parametrize("first", ["tea", "coffee"])
+@pytest.mark.parametrize("kind", ["ballots", "comparisons"])
+@pytest.mark.filterwarnings("ignore::psephos.errors.PrivacyWarning")
+def test_the_order_of_the_records_says_nothing(first, kind):
+    """Two people prefer tea and two coffee. Whatever came first in the data, all six orders are equally likely.
+
+    In the order of the data equal ballots stand together where the first of them came, so that one person's ballot
+    decides behind which records all others stand.
+    """
+    other = {"tea": "coffee", "coffee": "tea"}[first]
+    if kind == "ballots":
+        data = Profile.from_rankings({(first, other): 2, (other, first): 2}, items=["tea", "coffee"])
+    else:
+        rows = [(0, 0, 1, 1), (1, 1, 0, 1), (2, 0, 1, 1), (3, 1, 0, 1)]
+        data = judged(*(rows if first == "tea" else rows[::-1]), items=["tea", "coffee"])
+    runs, orders = 3000, Counter()
+    for _ in range(runs):
+        reports = population_reports(data, epsilon=800)
+        orders[tuple((a.left == "tea") == (a.reported == "left") for a in (r.answers[0] for r in reports))] += 1
+    assert len(orders) == 6
+    assert stats.chisquare(list(orders.values())).pvalue > FALSE_ALARM
+
+
+def test_the_order_is_uniform_by_enumeration(monkeypatch):
+    monkeypatch.setattr(population, "uniform_below", lambda n, bits: bits.choose([Fraction(1, n)] * n))
+    law, lost = exact_law(monkeypatch, lambda bits: tuple(population._shuffled(4, bits)))
+    assert lost == 0
+    assert set(law.values()) == {Fraction(1, 24)}
+    assert len(law) == 24
+
+
 def test_a_public_assignment_asks_what_was_judged():
     reports = list(population_reports(JUDGED, epsilon=6, pairs_public=True))
     pairs = [{frozenset((a.left, a.right)) for a in r.answers} for r in reports]
-    assert pairs == [{frozenset(("tea", "coffee")), frozenset(("tea", "milk"))}, {frozenset(("coffee", "milk"))}]
-    assert [r.epsilon_answer for r in reports] == [3, 6]
+    two, one = [frozenset(("tea", "coffee")), frozenset(("tea", "milk"))], [frozenset(("coffee", "milk"))]
+    assert sorted(pairs, key=len) == [set(one), set(two)]
+    assert sorted(r.epsilon_answer for r in reports) == [3, 6]
     few = list(population_reports(JUDGED, epsilon=6, pairs_public=True, pairs=1))
     assert [len(r.answers) for r in few] == [1, 1]
     assert [len(r.answers) for r in population_reports(JUDGED, epsilon=1, pairs_public=True, unit="comparison")] == [
@@ -95,12 +131,12 @@ def test_which_side_an_item_was_written_on_says_nothing():
     data = judged(*[(p, p % 2, 1 - p % 2, 1) for p in range(2000)], items=["tea", "coffee"])
     for public in (True, False):
         lefts = Counter(r.answers[0].left for r in population_reports(data, epsilon=1, pairs_public=public))
-        winners = sum(
-            r.answers[0].left == ("tea", "coffee")[p % 2]
-            for p, r in enumerate(population_reports(data, epsilon=1, pairs_public=public))
-        )
         assert stats.binomtest(lefts["tea"], 2000, 0.5).pvalue > FALSE_ALARM
-        assert stats.binomtest(winners, 2000, 0.5).pvalue > FALSE_ALARM
+    always = judged(*[(p, 0, 1, 1) for p in range(2000)], items=["tea", "coffee"])
+    with pytest.warns(PrivacyWarning):
+        reports = list(population_reports(always, epsilon=800, pairs_public=True))
+    winners = sum(r.answers[0].reported == "left" for r in reports)
+    assert stats.binomtest(winners, 2000, 0.5).pvalue > FALSE_ALARM
 
 
 def test_of_several_judgements_on_a_pair_one_is_drawn():

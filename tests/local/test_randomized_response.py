@@ -183,18 +183,19 @@ def test_messages_do_not_repeat_answers(answer):
 
 def test_what_a_reader_may_believe():
     believed = "Whatever anyone believed about this person before, and whatever else they know, "
+    coin = "A tie, or no opinion, is answered by a coin first. "
     assert odds_sentence(1) == (
-        "At epsilon 1, an answer is reported as it was given with probability 73 %. "
+        f"At epsilon 1, an answer is reported as it was given with probability 73 %. {coin}"
         f"{believed}the report changes the odds by a factor of at most 2.72."
     )
     assert odds_sentence(4, answers=2) == (
         "At epsilon 4 for a person, 2 for each of 2 answers, an answer is reported as it was given with probability "
-        f"88 %. {believed}one report by itself changes the odds by a factor of at most 7.39, "
+        f"88 %. {coin}{believed}one report by itself changes the odds by a factor of at most 7.39, "
         "and all 2 reports together by a factor of at most 54.6."
     )
     each = odds_sentence("0.1", answers=7, unit="comparison", mechanism="three-outcome")
     assert each.startswith("At epsilon 0.1 for each answer, 0.7 for a person who gives 7 answers, ")
-    assert "probability 36 %" in each
+    assert "probability 36 %. No opinion is answered by a coin first." in each
     assert "at most 1.11, and all 7 reports together by a factor of at most 2.02." in each
     assert "except with probability 4.5e-5" in odds_sentence(10)
 

@@ -123,8 +123,9 @@ def test_sandwich_by_the_pseudo_inverse(link, regularisation):
     projection = np.eye(5) - np.kron(np.diag([1, 0]), np.ones((5, 5)))[:5, :5] * 0
     projection[:3, :3] -= 1 / 3
     projection[3:, 3:] -= 1 / 2
-    inverse = np.linalg.pinv(laplacian + 2 * regularisation * projection)
-    expected = inverse @ noise @ inverse
+    inverse = np.linalg.pinv(laplacian)
+    pull = 2 * regularisation * inverse @ projection @ scores
+    expected = inverse @ noise @ inverse + np.outer(pull, pull)
     for extra in (0.0, 5.0):  # what the wins' covariance says of their sum is ignored
         covariance = score_covariance(
             scores, answers, wins_covariance=noise + extra, regularisation=regularisation, link=link
@@ -310,3 +311,29 @@ def test_m19_debiased_wins_have_huge_intervals():
     errors = score_errors(covariance, np.zeros(3, dtype=np.intp))
     assert np.isfinite(covariance).all()
     assert errors.min() > 5
+
+
+def test_regularisation_does_not_make_weakly_joined_items_look_certain():
+    """Two pairs of items with thousands of answers, joined by a few: errors are those of the few, not of lambda."""
+    n = np.zeros((4, 4))
+    n[0, 1] = n[1, 0] = n[2, 3] = n[3, 2] = 5000.0
+    n[0, 2] = n[2, 0] = 8.0
+    scores = np.array([0.5, 0.5, -0.5, -0.5])
+    spread = independent_sampling(scores, n)
+    errors = [
+        difference_errors(score_covariance(scores, n, wins_covariance=spread, regularisation=penalty), np.zeros(4, int))
+        for penalty in (0.0, 10.0)
+    ]
+    assert errors[1][0, 2] > errors[0][0, 2] > 0.7
+    assert errors[1][0, 1] == pytest.approx(errors[0][0, 1], rel=0.05)
+
+
+def test_errors_are_huge_and_finite_where_odds_have_no_end():
+    n = np.array([[0.0, 60, 60], [60, 0, 60], [60, 60, 0]])
+    scores = np.array([300.0, 0.1, -0.1])
+    noise = independent_sampling(np.zeros(3), n)
+    covariance = score_covariance(scores - scores.mean(), n, wins_covariance=noise, regularisation=1e-3)
+    errors = difference_errors(covariance, np.zeros(3, int))
+    assert 1e4 < errors[0, 1] < 1e9
+    # (y_1 - y_2) / 2 of variance 90 / 4 over a curvature of 15: not drowned by the others.
+    assert errors[1, 2] == pytest.approx(np.sqrt(90 / 4) / 15, rel=0.02)

@@ -152,8 +152,13 @@ def check_files(
     if ledger is None and (budget is not None or request_id is not None):
         raise ParameterError("--budget and --request-id need --ledger and --dataset")
     for other in (file, ledger, items):
-        if output is not None and other is not None and output.resolve() == other.resolve():
+        if output is not None and other is not None and (output.resolve() == other.resolve() or _same(output, other)):
             raise ParameterError(f"--output must not be {str(other)!r}, which is read")
+
+
+def _same(output: Path, other: Path) -> bool:
+    """Whether both names are of one file: hard links are."""
+    return output.exists() and other.exists() and output.samefile(other)
 
 
 def split_budget(text: str | None) -> tuple[str, str] | None:

@@ -81,6 +81,8 @@ def run() -> None:
         _fail(error, 3)
     except (PsephosError, OSError) as error:
         _fail(error, 2)
+    except MemoryError:
+        _fail(MemoryError("the data need more memory than there is"), 2)
 
 
 def _fail(error: Exception, code: int) -> None:

@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+#: Characters that turn what follows around: a name with one can make a line read as another.
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
 def note(text: str) -> None:
     """One line on stderr."""
     print(shown(text), file=sys.stderr)
@@ -117,7 +121,7 @@ def write_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def shown(name: str) -> str:
-    """A name as a terminal may show it: control characters and line breaks escaped.
+    """A name as a terminal may show it: control characters, line breaks and changes of direction escaped.
 
     >>> shown("tea\\n"), shown("thé")
     ('tea\\\\n', 'thé')
@@ -125,7 +129,10 @@ def shown(name: str) -> str:
     import unicodedata
 
     return "".join(
-        c.encode("unicode_escape").decode() if unicodedata.category(c) in {"Cc", "Zl", "Zp", "Cs"} else c for c in name
+        c.encode("unicode_escape").decode()
+        if unicodedata.category(c) in {"Cc", "Zl", "Zp", "Cs"} or c in _DIRECTIONS
+        else c
+        for c in name
     )
 
 

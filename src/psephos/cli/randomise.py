@@ -85,20 +85,22 @@ def randomise(
             pairs_public=pairs_public_as_seen,
             mechanism=mechanism,  # type: ignore[arg-type]
         )
-        records = answers = most = 0
+        records = most = 0
+        least = 10**9
         with progress("randomising"), _lines(output) as write:
             for report in reports:
                 write(report_line(report) + "\n")
                 records += 1
-                answers += len(report.answers)
-                most = max(most, len(report.answers))
+                most, least = max(most, len(report.answers)), min(least, len(report.answers))
     assumptions = ["the list of items, as seen in the data, is public"] if items_public_as_seen else []
     if pairs_public_as_seen:
         assumptions.append("which pairs each person judged is public")
     if unit == "comparison":
         assumptions.append("one comparison, not one person, is what must be hidden")
-    note(odds_sentence(epsilon, answers=most, unit=unit, mechanism=mechanism))  # type: ignore[arg-type]
-    spread = "" if answers == most * records else "up to "
+    # Whoever answers least spends most on an answer; whoever answers most spends most in all, if each answer counts.
+    each = least if unit == "person" else most
+    note(odds_sentence(epsilon, answers=each, unit=unit, mechanism=mechanism))  # type: ignore[arg-type]
+    spread = "" if least == most else f"{least} to "
     text = f"{count_of(records, 'report')}, {spread}{count_of(most, 'answer')} each"
     note(text + (f"; assumed: {'; '.join(assumptions)}" if assumptions else ""))
 

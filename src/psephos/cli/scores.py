@@ -103,6 +103,8 @@ def scores(
         raise ParameterError(
             "--epsilon is for comparisons: reports were randomised by who gave them, and say with what"
         )
+    if reports and strict:
+        raise ParameterError("--strict is for files with a header: reports have none")
     if epsilon is None:
         private = {
             "--delta": delta != "0",

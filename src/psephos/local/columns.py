@@ -139,8 +139,9 @@ class ReportColumns:
         size, m = len(self.left), len(self.items)
         for name in _COLUMNS:
             column = getattr(self, name)
-            if not isinstance(column, np.ndarray) or column.shape != (size,) or column.dtype.kind not in "iu":
-                raise ParameterError(f"{name} must be an array of whole numbers, one an answer ({size})")
+            whole = isinstance(column, np.ndarray) and column.dtype.kind in "iu" and np.can_cast(column.dtype, np.int64)
+            if not whole or column.shape != (size,):
+                raise ParameterError(f"{name} must be whole numbers (an array, int64 or less), one an answer ({size})")
         three = np.array([kind.mechanism == "three-outcome" for kind in self.kinds], dtype=np.bool_)
         before = -1
         for block in self.blocks():

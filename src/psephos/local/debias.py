@@ -47,6 +47,8 @@ Weights = Literal["uniform", "adaptive"]
 #: Reports in memory, in a file of JSON Lines, or as columns.
 ReportSource = ReportColumns | Iterable[Report] | str | PathLike[str]
 
+#: A pair whose reports weigh less than this part of those of the pair with most has next to none: it joins no items.
+_NOTHING = 1e-9
 #: Up to so many items tables are dense.
 DENSE_ITEMS = 2000
 
@@ -68,7 +70,8 @@ class PairSums:
     squares
         ``sum w^2``.
     second_moment
-        ``sum w^2 E[X^2]``: the variance of ``margin`` between equal items.
+        ``sum w^2 E[X^2]``: the variance of ``margin`` between equal items. Known for two outcomes; for three, whose
+        reports say how many ties there are, ``sum w^2 X^2`` of the pair's own reports, and one more that is no tie.
     """
 
     m: int
@@ -132,39 +135,19 @@ def _kind_counts(columns: ReportColumns) -> Floats:
     return np.asarray(counts, dtype=np.float64)
 
 
-def tie_share(columns: ReportColumns, weights: Floats) -> float:
-    """The share of ties among the true answers, estimated from three-outcome reports; 0 where there are none.
-
-    A tie is reported with probability ``(1 + t (e - 1)) / (e + 2)``, e = exp(eps), so each report gives an unbiased
-    estimate of t; they are averaged with the weights of their kinds and put into [0, 1].
-    """
-    three = np.array([kind.mechanism == "three-outcome" for kind in columns.kinds], dtype=np.bool_)
-    if not three.any():
-        return 0.0
-    asked, tied = np.zeros(len(three)), np.zeros(len(three))
-    for block in columns.blocks():
-        number = columns.kind[block]
-        asked += np.bincount(number, minlength=len(three))
-        tied += np.bincount(number[columns.reported[block] == 0], minlength=len(three))
-    # (tied / asked (e + 2) - 1) / (e - 1), as tied over a less 1 / (e - 1)
-    estimate = weight = 0.0
-    for i in np.flatnonzero(three & (asked > 0)):
-        kind = columns.kinds[i]
-        rare = 1.0 / np.expm1(min(float(kind.epsilon_answer), 700.0))
-        estimate += weights[i] * (tied[i] / kind.attenuation - asked[i] * rare)
-        weight += weights[i] * asked[i]
-    return min(max(estimate / weight, 0.0), 1.0) if weight > 0 else 0.0
-
-
 def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "adaptive") -> PairSums:
-    """Add the reports of each pair up, block by block."""
+    """Add the reports of each pair up, block by block.
+
+    Of ``sum w^2 E[X^2]``, the observed sum is unbiased whatever the shares of ties are, and for two outcomes it is the
+    bound ``sum w^2 / a^2`` itself. The mean of the bound is added as one more answer, and the sum scaled back, so that
+    a few reports that are all ties do not give a variance of 0.
+    """
     m = columns.m
     weight = kind_weights(columns, weights)
-    ties = tie_share(columns, weight)
     scale = weight / np.array([kind.attenuation for kind in columns.kinds]) if columns.kinds else weight
-    moment = weight**2 * np.array([kind.second_moment(ties) for kind in columns.kinds])
+    bound = weight**2 * np.array([kind.second_moment() for kind in columns.kinds])
     dense = m <= DENSE_ITEMS
-    totals = np.zeros((m * m if dense else 0, 4))
+    totals = np.zeros((m * m if dense else 0, 6))
     parts: list[tuple[Any, Any]] = []
     for block in columns.blocks():
         left, right = columns.left[block].astype(np.int64), columns.right[block].astype(np.int64)
@@ -177,22 +160,25 @@ def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "a
         if not dense:
             found, place = np.unique(code, return_inverse=True)
         size = m * m if found is None else len(found)
-        values = (weight[kind], signed, weight[kind] ** 2, moment[kind])
+        values = (weight[kind], signed, weight[kind] ** 2, signed**2, bound[kind], np.ones(len(kind)))
         sums = np.stack([np.bincount(place, weights=each, minlength=size) for each in values], axis=1)
         if found is None:
             totals += sums
         else:
             parts.append((found, sums))
     if dense:
-        codes = np.flatnonzero(totals[:, 2] > 0)
+        codes = np.flatnonzero(totals[:, 5])
         totals = totals[codes]
     elif parts:
         codes, place = np.unique(np.concatenate([codes for codes, _ in parts]), return_inverse=True)
         stacked = np.concatenate([sums for _, sums in parts])
-        columns_of = [np.bincount(place, weights=stacked[:, i], minlength=len(codes)) for i in range(4)]
+        columns_of = [np.bincount(place, weights=stacked[:, i], minlength=len(codes)) for i in range(6)]
         totals = np.stack(columns_of, axis=1)
     else:
         codes = np.zeros(0, dtype=np.int64)
+    said = totals[:, 0] > _NOTHING * totals[:, 0].max(initial=0.0)
+    codes, totals = codes[said], totals[said]
+    observed, most, number = totals[:, 3], totals[:, 4], totals[:, 5]
     return PairSums(
         m=m,
         first=(codes // m).astype(np.intp),
@@ -200,7 +186,7 @@ def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "a
         answers=totals[:, 0],
         margin=totals[:, 1],
         squares=totals[:, 2],
-        second_moment=totals[:, 3],
+        second_moment=(observed + most / number) * (number / (number + 1.0)),
     )
 
 

@@ -29,10 +29,20 @@ from psephos.local.randomized_response import check_answer, check_mechanism, odd
 from psephos.local.reports import UNITS, Answer, Mechanism, Outcome, Report, Unit
 from psephos.local.samplers import uniform_below
 
-__all__ = ["PersonPlan", "drawn_pairs", "drawn_subset", "plan_comparisons", "plan_person", "randomise_answers"]
+__all__ = [
+    "WEAK_EPSILON",
+    "PersonPlan",
+    "drawn_pairs",
+    "drawn_subset",
+    "plan_comparisons",
+    "plan_person",
+    "randomise_answers",
+    "warn_if_weak",
+]
 
 _SYSTEM = DeviceBits()  # it has no state
-_WEAK_EPSILON = 20  # odds of half a billion to one: legal, and no protection
+#: Odds of half a billion to one: legal, and no protection.
+WEAK_EPSILON = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +185,7 @@ def randomise_answers(plan: PersonPlan, answers: Sequence[Outcome | None], *, bi
     >>> len(report.answers), report.epsilon_answer, report.secure
     (2, Fraction(1, 2), True)
     """
-    given = list(answers)
+    given = list(answers) if isinstance(answers, Sequence) else []
     if isinstance(answers, str) or len(given) != len(plan.asked):
         raise ParameterError(f"answers must be one for each of the {len(plan.asked)} pairs asked, got {len(given)}")
     checked = [check_answer(answer, f"answers[{i}]") for i, answer in enumerate(given)]
@@ -200,11 +210,16 @@ def _plan(
     secure: bool,
 ) -> PersonPlan:
     plan = PersonPlan(items=items, epsilon=epsilon, unit=unit, mechanism=mechanism, asked=asked, secure=secure)
-    if plan.epsilon_person > _WEAK_EPSILON:
-        spent = epsilon_text(plan.epsilon_person)
-        text = f"epsilon {spent} for a person is so large that it gives practically no protection"
-        warnings.warn(PrivacyWarning(text), stacklevel=3)
+    warn_if_weak(plan.epsilon_person)
     return plan
+
+
+def warn_if_weak(epsilon_person: Fraction) -> None:
+    """A :class:`PrivacyWarning` where all answers of a person together spend more than 20."""
+    if epsilon_person > WEAK_EPSILON:
+        spent = epsilon_text(epsilon_person)
+        text = f"epsilon {spent} for a person is so large that it gives practically no protection"
+        warnings.warn(PrivacyWarning(text), stacklevel=4)
 
 
 def _names(items: Sequence[str]) -> tuple[str, ...]:

@@ -3,12 +3,21 @@
 For a holder of ballots or comparisons who wants to publish reports instead, or to see what a poll would bring. Each
 person's pairs, budget and answers are treated as :func:`psephos.local.plan_person` and
 :func:`psephos.local.randomise_answers` do on a device, and the guarantee is theirs: of reports, for each person.
+
+**The order of the records** is uniform among all, drawn before anything is looked at. In the order of the data it would
+not do: equal ballots are kept together in the order in which each first came, so one person's ballot decides behind
+which records all others stand, and reports that are private one by one would not be so together. Given the order that
+was drawn, replacing one person changes one record's law by a factor of at most exp(epsilon), and the others not at
+all; and as people are exchangeable under a uniform order, how they are numbered within does not matter.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -17,7 +26,7 @@ from psephos._check import Exact, check_choice, check_integer
 from psephos.errors import DataError, ParameterError
 from psephos.local.bits import BitSource, DeviceBits, is_secure, pooled
 from psephos.local.budget import best_pairs, device_epsilon
-from psephos.local.person import drawn_pairs, drawn_subset, plan_comparisons, plan_person
+from psephos.local.person import WEAK_EPSILON, drawn_pairs, drawn_subset, warn_if_weak
 from psephos.local.randomized_response import check_mechanism, randomiser
 from psephos.local.reports import UNITS, Answer, Mechanism, Outcome, Report, Unit
 from psephos.local.samplers import uniform_below
@@ -43,7 +52,7 @@ def population_reports(
     mechanism: Mechanism = "binary",
     bits: BitSource = _SYSTEM,
 ) -> Iterator[Report]:
-    """The reports of all people in ``data``, one a person, in the order of the data.
+    """The reports of all people in ``data``, one a person, in random order.
 
     Parameters
     ----------
@@ -66,8 +75,9 @@ def population_reports(
     Yields
     ------
     Report
-        With items by name. A person who judged a pair several times reports one of these judgements, drawn at random;
-        sides are drawn at random too, so that what was written on which side says nothing.
+        With items by name, in an order drawn with ``bits``. A person who judged a pair several times reports one of
+        these judgements, drawn at random; sides are drawn at random too, so that what was written on which side says
+        nothing.
 
     Raises
     ------
@@ -91,18 +101,28 @@ def population_reports(
     if pairs is not None and pairs != "all":
         check_integer(pairs, "pairs", low=1, high=data.m * (data.m - 1) // 2)
     if isinstance(data, Comparisons):
-        people = _judgements(data, unit, pairs_public)
+        people = _judgements(data, unit, pairs_public, bits)
     else:
         if pairs_public:
             raise ParameterError("pairs_public must be False for ballots: their pairs are drawn")
         if unit == "comparison" and pairs is None:
             raise ParameterError("pairs must be given with unit='comparison': a person spends epsilon on each of them")
-        people = _ballots(data)
+        people = _ballots(data, bits)
     return _reports(people, data.items, total, unit, pairs, mechanism, bits)
 
 
 #: The pairs that a person may be asked (``None``: all), and what they answer on a pair (low, high).
 _Person = tuple[list[tuple[int, int]] | None, "_Opinion"]
+
+
+def _shuffled(n: int, bits: BitSource) -> array[int]:
+    """The numbers 0 to n - 1 in an order that is uniform among all (Fisher and Yates)."""
+    order = array("q", range(n))
+    source = pooled(bits)
+    for last in range(n - 1, 0, -1):
+        other = uniform_below(last + 1, source)
+        order[last], order[other] = order[other], order[last]
+    return order
 
 
 class _Opinion:
@@ -131,20 +151,20 @@ class _Judged(_Opinion):
         return None if said is None else said[uniform_below(len(said), bits)]
 
 
-def _ballots(profile: Profile) -> Iterator[_Person]:
+def _ballots(profile: Profile, bits: BitSource) -> Iterator[_Person]:
     if profile.people > MOST_PEOPLE:
         raise ParameterError(f"people must be at most {MOST_PEOPLE}: each gets a record of their own")
 
     def people() -> Iterator[_Person]:
-        for ballot, count in enumerate(profile.counts):
-            opinion = _Ballot(profile.places[:, ballot].tolist())
-            for _ in range(count):
-                yield None, opinion
+        opinions = [_Ballot(profile.places[:, ballot].tolist()) for ballot in range(profile.support)]
+        ends = list(accumulate(profile.counts))
+        for person in _shuffled(profile.people, bits):
+            yield None, opinions[bisect_right(ends, person)]
 
     return people()
 
 
-def _judgements(data: Comparisons, unit: Unit, public: bool) -> Iterator[_Person]:
+def _judgements(data: Comparisons, unit: Unit, public: bool, bits: BitSource) -> Iterator[_Person]:
     if data.weight is not None:
         raise ParameterError("weighted comparisons are not reported: give one record a judgement")
     if unit == "person" and data.person is None:
@@ -163,15 +183,13 @@ def _judgements(data: Comparisons, unit: Unit, public: bool) -> Iterator[_Person
         many = data.records if data.person is None else len(data.persons or ())
         ends = np.searchsorted(person[order], np.arange(many), side="right").tolist()
         left, right, outcome = (column[order].tolist() for column in (data.left, data.right, data.outcome))
-        start = 0
-        for end in ends:
+        for number in _shuffled(many, bits):
             judged: dict[tuple[int, int], list[int]] = {}
-            for i in range(start, end):
+            for i in range(ends[number - 1] if number else 0, ends[number]):
                 u, v, said = left[i], right[i], outcome[i]
                 if u > v:
                     u, v, said = v, u, -said
                 judged.setdefault((u, v), []).append(said)
-            start = end
             if judged or not public:
                 yield (sorted(judged) if public else None), _Judged(judged)
 
@@ -204,12 +222,9 @@ def _reports(
         else:
             chosen = [allowed[i] for i in drawn_subset(len(allowed), k, bits)]
             asked = tuple((high, low) if bits.bits(1) else (low, high) for low, high in chosen)
-        if not warned:  # what a device would be told, once
+        if not warned and (epsilon if unit == "person" else epsilon * k) > WEAK_EPSILON:
             warned = True
-            if unit == "person":
-                plan_person(items, epsilon=epsilon, assigned=asked, mechanism=mechanism)
-            else:
-                plan_comparisons(items, asked, epsilon=epsilon, mechanism=mechanism)
+            warn_if_weak(epsilon if unit == "person" else epsilon * k)
         draw = randomiser(epsilon / k if unit == "person" else epsilon, mechanism, pooled(bits))
         answers = []
         for u, v in asked:

@@ -192,7 +192,8 @@ def odds_sentence(epsilon: Exact, *, answers: int = 1, unit: Unit = "person", me
         if changed >= Decimal("0.01")
         else f", except with probability {_plain(f'{changed:.1e}')}"
     )
-    told = f"{start}, an answer is reported as it was given{how_often}."
+    coin = "No opinion" if check_mechanism(mechanism) == "three-outcome" else "A tie, or no opinion,"
+    told = f"{start}, an answer is reported as it was given{how_often}. {coin} is answered by a coin first."
     believed = "Whatever anyone believed about this person before, and whatever else they know"
     if k == 1:
         return f"{told} {believed}, the report changes the odds by a factor of at most {_factor(total)}."

@@ -34,6 +34,8 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.intp]
 
+#: A curvature, relative to that at even odds, below which standard errors count as if it were this much.
+LEAST_DENSITY = 1e-6
 #: A dense table of more items than this is solved by conjugate gradients all the same.
 DENSE_ITEMS = 2000
 
@@ -153,9 +155,15 @@ class SparseAnswers:
         """``sum_{u<v} n_uv l(theta_u - theta_v; 1/2)``."""
         return float(self.count @ link.loss(self.differences(scores), 0.5))
 
-    def curvature(self, scores: Floats, link: Link, ridge: float) -> tuple[Any, Floats]:
-        """The Hessian as the weights ``n_uv f`` of its pairs, an upper triangle, and its diagonal, shape (m,)."""
-        weights = self.count * link.density(self.differences(scores))
+    def curvature(self, scores: Floats, link: Link, ridge: float, *, least: float = 0.0) -> tuple[Any, Floats]:
+        """The Hessian as the weights ``n_uv f`` of its pairs, an upper triangle, and its diagonal, shape (m,).
+
+        Densities below ``least`` of that at 0 count as that much.
+        """
+        density = link.density(self.differences(scores))
+        if least:
+            np.maximum(density, least * float(link.density(np.zeros(1))[0]), out=density)
+        weights = self.count * density
         return self.upper(weights), self._spread(weights, 1.0) + max(ridge, _least_curvature(self.count))
 
     def newton_step(self, scores: Floats, gradient: Floats, link: Link, ridge: float, labels: Labels) -> Floats:

@@ -1,9 +1,14 @@
 """How sure scores are: the sandwich covariance, and intervals from it.
 
-With H the Hessian at the scores, ``H = L(n_uv f(theta_u - theta_v)) + 2 lambda I`` (L(w) is the Laplacian of weights
-w), and J the covariance of the wins, the scores have covariance about
+With ``H = L(n_uv f(theta_u - theta_v))`` the Hessian of the loss at the scores (L(w) is the Laplacian of weights w) and
+J the covariance of the wins, the scores have covariance about
 
-    H^+ J H^+.
+    H^+ J H^+ + s s^T,      s = 2 lambda H^+ theta.
+
+Regularisation pulls scores together by about s, which is known and taken for one more error, as it can have either
+sign to a reader. lambda itself is not in H: where few answers join items, it would hold them together and make them
+look certain. Curvatures below 1e-6 of those at even odds (differences of 15 log-odds) count as that much, so that items
+that won, or lost, all they could have errors that are huge and finite.
 
 J is the sum of a sampling part and the known covariance of noise added to the wins, if any. Two models of sampling:
 
@@ -15,7 +20,8 @@ J is the sum of a sampling part and the known covariance of noise added to the w
   grow in number, and keeps a few people of one mind from giving intervals of width 0.
 
 Only differences within a component of the table of answers are estimated; a score is taken relative to the mean of
-its component. The bias of lambda is not in the covariance (see :func:`default_regularisation`).
+its component. All this is the first order of many answers: intervals of items that lie far apart for their number of
+answers (4 log-odds with some hundreds) cover less than their level, and stop short of what lies beyond.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from scipy.special import ndtri
 
 from psephos._check import check_real
 from psephos.errors import ParameterError
-from psephos.scores.answers import as_answers, laplacian, real_array
+from psephos.scores.answers import LEAST_DENSITY, as_answers, laplacian, real_array
 from psephos.scores.links import LOGISTIC, Link, as_link
 
 __all__ = [
@@ -121,7 +127,7 @@ def score_covariance(
     regularisation: float,
     link: Link | str = LOGISTIC,
 ) -> Floats:
-    """The sandwich covariance ``H^+ J H^+`` of fitted scores.
+    """The sandwich covariance ``H^+ J H^+`` of fitted scores, and what regularisation pulls them together by.
 
     Parameters
     ----------
@@ -139,6 +145,7 @@ def score_covariance(
     -------
     array of shape (m, m)
         in squared units of the scores; rows sum to 0 on each component, entries between components mean nothing.
+        Without regularisation ``H^+ J H^+`` alone.
 
     Raises
     ------
@@ -155,13 +162,20 @@ def score_covariance(
         raise ParameterError(f"wins_covariance must have shape {table.shape}, got {noise.shape}")
     ridge = 2.0 * check_real(regularisation, "regularisation", low=0.0, high=1e100)
     labels = as_answers(answers).components()
-    hessian = laplacian(table * as_link(link).density(theta[:, None] - theta[None, :]))
-    size = float(np.trace(hessian)) / len(theta) + ridge or 1.0
+    link = as_link(link)
+    density = link.density(theta[:, None] - theta[None, :])
+    if ridge > 0:
+        floor = LEAST_DENSITY * float(link.density(np.zeros(1))[0])
+        missing = table * np.maximum(floor - density, 0.0)
+        if missing.any():
+            noise = noise + laplacian(missing)  # answers so uneven have next to no variance of their own either
+        density = np.maximum(density, floor)
+    hessian = laplacian(table * density)
+    size = float(np.trace(hessian)) / len(theta) or 1.0
     mean = 1.0 / np.bincount(labels)[labels]
     # Constants on a component are taken out on both sides, so what stands there in H does not matter: enough to be
     # positive, too little to drown small curvatures elsewhere.
     hessian += np.where(labels[:, None] == labels[None, :], 1e-8 * size * mean, 0.0)
-    np.fill_diagonal(hessian, np.diagonal(hessian) + ridge)
     factor = _cholesky(hessian)
     if factor is None and ridge > 0:  # a curvature below what doubles resolve beside the others
         factor = _cholesky(hessian + 1e-13 * size * np.eye(len(theta)))
@@ -169,6 +183,9 @@ def score_covariance(
         raise ParameterError("regularisation must be > 0 here: some difference of scores carries no information")
     half = linalg.cho_solve((factor, True), _centred(_centred(noise, labels).T, labels))
     covariance = _centred(_centred(linalg.cho_solve((factor, True), half.T), labels).T, labels)
+    if ridge > 0:
+        shift = _centred(linalg.cho_solve((factor, True), ridge * theta[:, None]), labels)
+        covariance = covariance + shift @ shift.T
     return (covariance + covariance.T) / 2.0
 
 

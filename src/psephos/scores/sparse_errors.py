@@ -1,8 +1,8 @@
 """Standard errors of scores among so many items that their covariance fills no memory.
 
-With ``H = D - A`` (D its diagonal) and J the covariance of the wins, the scores have covariance ``C = H^+ J H^+``
-(:mod:`psephos.scores.intervals`). A solution of ``H x = b`` costs a few products with A by conjugate gradients, so that
-rows of C are cheap and its whole diagonal is not. Two ways:
+With ``H = D - A`` (D its diagonal) and J the covariance of the wins, the scores have covariance ``C = H^+ J H^+``, and
+what regularisation pulls them together by is added (:mod:`psephos.scores.intervals`). A solution of ``H x = b`` costs a
+few products with A by conjugate gradients, so that rows of C are cheap and its whole diagonal is not. Two ways:
 
 **Exact, for chosen items.** ``C_uv = (H^+ e_u)^T J (H^+ e_v)``, one solution an item.
 
@@ -49,7 +49,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from psephos.errors import ParameterError
-from psephos.scores.answers import Band, SparseAnswers, conjugate_gradients
+from psephos.scores.answers import LEAST_DENSITY, Band, SparseAnswers, conjugate_gradients
 from psephos.scores.links import Link
 from psephos.scores.wins_covariance import WinsCovariance
 
@@ -93,6 +93,7 @@ class SparseErrors:
     draws: int
     modes: int
     _system: _System
+    _shift: Floats
 
     @classmethod
     def measure(
@@ -113,7 +114,8 @@ class SparseErrors:
         ParameterError
             if regularisation is 0 and doubles hold no information on some item.
         """
-        weights, diagonal = answers.curvature(scores, link, 2.0 * regularisation)
+        least = LEAST_DENSITY if regularisation > 0 else 0.0
+        weights, diagonal = answers.curvature(scores, link, 0.0, least=least)
         sizes = np.bincount(component_labels)
         alone = sizes[component_labels] == 1
         diagonal = np.where(alone, 1.0, diagonal)
@@ -131,8 +133,10 @@ class SparseErrors:
         if len(component_labels) == 1:
             alone = np.zeros(1, dtype=np.bool_)
         precision = _root_mean_square(relative[~alone])
-        errors = np.where(alone, np.inf, np.sqrt(variances))
-        return cls(errors=errors, precision=precision, draws=draws, modes=modes, _system=system)
+        pull = 2.0 * regularisation * scores[:, None]
+        shift = system.solve(system.centred(pull), _SOLVED)[:, 0] if pull.any() else np.zeros(len(scores))
+        errors = np.where(alone, np.inf, np.sqrt(variances + shift**2))
+        return cls(errors=errors, precision=precision, draws=draws, modes=modes, _system=system, _shift=shift)
 
     def covariance_of(self, positions: Sequence[int]) -> Floats:
         """The exact covariance of the scores at some positions, about the means of their components, shape (k, k)."""
@@ -141,7 +145,9 @@ class SparseErrors:
         units[list(positions), np.arange(len(positions))] = 1.0
         columns = system.solve(system.centred(units), _EXACT)
         covariance = columns.T @ (system.noise @ columns)
-        return (covariance + covariance.T) / 2.0
+        shift, labels = self._shift[list(positions)], system.labels[list(positions)]
+        shared = np.where(labels[:, None] == labels, np.outer(shift, shift), 0.0)
+        return (covariance + covariance.T) / 2.0 + shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
