@@ -59,7 +59,8 @@ def _rows(fit: ScoreFit) -> list[Row]:
     high = low
     if fit.covariance is not None:
         # The quantile is an integral: a fixed stream makes a run repeatable, and nothing here is secret.
-        draws = max(1_999, min(19_999, _WORK // max(m * m, 1)))
+        enough = math.ceil(2 / (1 - fit.level))  # below, no draw lies beyond the quantile of so high a level
+        draws = max(1_999, enough, min(19_999, _WORK // max(m * m, 1)))
         sets = fit.rank_intervals(rng=np.random.default_rng(1), draws=draws)
         low, high = sets.low, sets.high
     ends, labels = fit.intervals.tolist(), fit.component_labels.tolist()

@@ -5,9 +5,11 @@ the wins of u, ``w (1 - z)`` to those of v, and w to the answers of the pair. Sc
 :mod:`psephos.scores.m_estimator`, which stay convex whatever real number z is. Their covariance is the sandwich
 ``H^+ J H^+`` with J the covariance of the wins:
 
-* ``clustered``: ``J = sum_p r_p r_p^T + J_independent / records``, with ``r_p = sum_a w_a (z_a - F(theta_u - theta_v))
-  (e_u - e_v)`` over the answers of one record. It holds however the answers of a person hang together, and has the
-  noise of randomisation in it; the second part is what :func:`psephos.scores.clustered_sampling` says.
+* ``clustered``: ``J = T (sum_p r_p r_p^T) T + J_independent / records``, with ``r_p = sum_a w_a (z_a - F(theta_u -
+  theta_v)) (e_u - e_v)`` over the answers of one record. It holds however the answers of a person hang together, and
+  has the noise of randomisation in it. The second part is what :func:`psephos.scores.clustered_sampling` says; the
+  diagonal T >= 1 makes up for the fit to the same people, and tends to 1 as they grow in number. Where people give
+  several answers each, the variance of an item is known with finite freedom only, and intervals are Student's.
 * ``independent``: every answer is one of its own, so that only the known law remains,
   ``J = L(sum w^2 (E[X^2] / 4 - (F - 1/2)^2))``.
 
@@ -27,7 +29,15 @@ from scipy import sparse
 from psephos._check import check_choice
 from psephos.errors import DataError
 from psephos.local.columns import ReportColumns
-from psephos.local.debias import DENSE_ITEMS, PairSums, ReportSource, Weights, as_columns, kind_weights, pair_sums
+from psephos.local.debias import (
+    DENSE_ITEMS,
+    PairSums,
+    ReportSource,
+    Weights,
+    as_columns,
+    kind_weights,
+    pair_sums,
+)
 from psephos.scores import LOGISTIC, Link, Sampling, ScoreFit, WinsCovariance, fit_wins
 from psephos.scores.links import as_link
 
@@ -99,14 +109,24 @@ def fit_reports(
         raise DataError("nothing to rank: there are no reports")
     weight = kind_weights(columns, weights)
 
+    freedom: Floats | None = None
+
     def wins_covariance(theta: Floats) -> Any:
+        nonlocal freedom
         independent = _independent(sums, theta, link)
         if sampling == "independent" or not columns.records:
             return independent
         model = independent * (1.0 / columns.records)
         if columns.m <= DENSE_ITEMS:
-            return _clustered(columns, weight, theta, link) + model
+            moment = _clustered(columns, weight, theta, link)
+            known = independent.diagonal()
+            freedom, lift = _freedom(columns, weight, sums, clustered=moment.diagonal(), independent=known)
+            return lift[:, None] * moment * lift + model
         pairs, rows = _clustered_sparse(columns, weight, theta, link)
+        if rows is not None:
+            own = pairs.diagonal() + np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+            freedom, lift = _freedom(columns, weight, sums, clustered=own, independent=independent.diagonal())
+            rows = rows @ sparse.diags_array(lift)
         return WinsCovariance(pairs + model, rows=rows)
 
     fit = fit_wins(
@@ -120,7 +140,59 @@ def fit_reports(
         sampling=sampling,
         level=level,
     )
-    return replace(fit, separated=_separated(sums, fit))
+    return replace(fit, separated=_separated(sums, fit), freedom=freedom)
+
+
+def _freedom(
+    columns: ReportColumns, weight: Floats, sums: PairSums, *, clustered: Floats, independent: Floats
+) -> tuple[Floats, Floats]:
+    """Degrees of freedom of the clustered variance of each item's wins, shape (m,), >= 1.
+
+    Satterthwaite: ``(sum_p v_p)^2 / sum_p v_p^2 - 1``, v_p the variance of what person p adds to the wins of the item,
+    where the second sum is over people with several answers about it: what one answer varies by is known. v_p is that
+    of independent answers, which is public, and a covariance for each two of the answers, the same for all people and
+    items, in [0, 1/4]: what the sum of the variances ``clustered``, shape (m,), has beyond that of the variances
+    ``independent`` of independent answers. Infinite where nobody has several answers.
+
+    Also returned: by how much to multiply residuals, >= 1. Those of f + 1 like people are too small by 1 / (f + 1) of
+    their variance, as the scores were fitted to them; what the model of independent answers adds is not added twice.
+    """
+    m = columns.m
+    known = weight**2 * np.array([kind.second_moment() for kind in columns.kinds]) / 4.0
+    together = np.zeros(m)
+    fourth = np.zeros((3, m))
+    for block in columns.blocks():
+        record = (columns.record[block] - columns.record[block.start]).astype(np.int64)
+        people = int(record[-1]) + 1
+        if people == len(record):
+            continue
+        code = np.concatenate([record * m + columns.left[block], record * m + columns.right[block]])
+        kind = np.concatenate([columns.kind[block], columns.kind[block]])
+        if people * m <= 8 * len(record):
+            item, place = np.tile(np.arange(m), people), code
+        else:
+            found, place = np.unique(code, return_inverse=True)
+            item = found % m
+        answers, weights, squares, own = (
+            np.bincount(place, weights=values, minlength=len(item))
+            for values in (None, weight[kind], weight[kind] ** 2, known[kind])
+        )
+        several = answers > 1
+        item, own, both = item[several], own[several], weights[several] ** 2 - squares[several]
+        together += np.bincount(item, weights=both, minlength=m)
+        for row, values in enumerate((own**2, 2.0 * own * both, both**2)):
+            fourth[row] += np.bincount(item, weights=values, minlength=m)
+    pairs = float(together.sum())
+    excess = float(clustered.sum() - independent.sum())
+    covariance = min(max(excess / pairs, 0.0), 0.25) if pairs > 0 else 0.0
+    variance = np.bincount(sums.first, weights=sums.second_moment, minlength=m) / 4.0
+    variance += np.bincount(sums.second, weights=sums.second_moment, minlength=m) / 4.0
+    total = variance + covariance * together
+    uncertain = fourth[0] + covariance * fourth[1] + covariance**2 * fourth[2]
+    ratio = total**2 / np.where(uncertain > 0, uncertain, 1.0)
+    freedom = np.where(uncertain > 0, np.maximum(ratio - 1.0, 1.0), np.inf)
+    share = np.minimum(independent / np.maximum(clustered, 1e-300), 1.0)
+    return freedom, np.sqrt(1.0 + (1.0 - share) / freedom)
 
 
 def _independent(sums: PairSums, theta: Floats, link: Link) -> Any:

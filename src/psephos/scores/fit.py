@@ -29,6 +29,7 @@ from psephos.scores.intervals import (
     normal_intervals,
     score_covariance,
     score_errors,
+    student_intervals,
 )
 from psephos.scores.links import LOGISTIC, Link, as_link
 from psephos.scores.m_estimator import SolveStatus, default_regularisation, matching_loss, solve_scores
@@ -80,6 +81,9 @@ class ScoreFit:
         the data do not bound how far they lie from the rest, and ``regularisation`` decides.
     measured_errors
         what stands for ``covariance`` where that is ``None``.
+    freedom
+        shape (m,), >= 1: degrees of freedom with which the variance of each score was estimated, from people; infinite
+        where it is known. ``None``: all are taken as known. Intervals are Student's with that freedom.
     """
 
     items: tuple[str, ...]
@@ -96,6 +100,7 @@ class ScoreFit:
     component_labels: Labels
     separated: tuple[tuple[int, ...], ...]
     measured_errors: SparseErrors | None = None
+    freedom: Floats | None = None
 
     @property
     def components(self) -> tuple[tuple[int, ...], ...]:
@@ -130,7 +135,9 @@ class ScoreFit:
     @property
     def intervals(self) -> Floats:
         """Lower and upper ends of an interval for each score, shape (m, 2)."""
-        return normal_intervals(self.scores, self.errors, level=self.level)
+        if self.freedom is None:
+            return normal_intervals(self.scores, self.errors, level=self.level)
+        return student_intervals(self.scores, self.errors, freedom=self.freedom, level=self.level)
 
     def covariance_of(self, items: Sequence[int]) -> Floats:
         """The exact covariance of the scores of k items, about the means of their components, at any number of items.
@@ -188,7 +195,12 @@ class ScoreFit:
         """Lower and upper ends of an interval for each ``theta_u - theta_v``, shape (k, k, 2), of k items or of all."""
         scores = self.scores if items is None else self.scores[self._positions(items)]
         differences = scores[:, None] - scores[None, :]
-        return normal_intervals(differences, self.difference_errors(items), level=self.level)
+        errors = self.difference_errors(items)
+        if self.freedom is None:
+            return normal_intervals(differences, errors, level=self.level)
+        chosen = self.freedom if items is None else self.freedom[self._positions(items)]
+        least = np.minimum(chosen[:, None], chosen[None, :])
+        return student_intervals(differences, errors, freedom=least, level=self.level)
 
     def rank_intervals(self, *, rng: np.random.Generator, draws: int = 20_000) -> RankIntervals:
         """Intervals that hold the ranks of all items at once with probability ``level``, tiers, and the top K.
@@ -219,6 +231,7 @@ class ScoreFit:
             rng=rng,
             draws=draws,
             component_labels=self.component_labels,
+            freedom=self.freedom,
         )
 
     def _full_covariance(self) -> Floats:
@@ -291,7 +304,7 @@ def fit_scores(
     >>> fit.scores.round(3).tolist(), fit.sampling
     ([0.42, -0.42], 'independent')
     >>> fit.difference_intervals()[0, 1].round(2).tolist()
-    [-0.5, 2.18]
+    [-0.51, 2.19]
     """
     link = as_link(link)
     if isinstance(data, Comparisons) and is_large(data.m):

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from psephos._check import check_real
 from psephos.errors import ParameterError
@@ -45,6 +45,8 @@ __all__ = [
     "normal_intervals",
     "score_covariance",
     "score_errors",
+    "student_intervals",
+    "student_quantile",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -241,6 +243,32 @@ def _centred(columns: Floats, labels: Labels) -> Floats:
     member: Any = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
     means: Floats = (member @ columns) / np.bincount(labels)[:, None]
     return columns - means[labels]
+
+
+def student_quantile(tail: npt.ArrayLike, freedom: npt.ArrayLike) -> Floats:
+    """What a Student t with these degrees of freedom exceeds with probability ``tail`` in (0, .5]; normal at infinity.
+
+    >>> student_quantile(0.025, [21.0, np.inf]).round(4).tolist()
+    [2.0796, 1.96]
+    """
+    degrees, chance = np.asarray(freedom, dtype=np.float64), np.asarray(tail, dtype=np.float64)
+    finite = np.isfinite(degrees)
+    quantile: Floats = np.where(finite, -stdtrit(np.where(finite, degrees, 1.0), chance), -ndtri(chance))
+    return quantile
+
+
+def student_intervals(
+    centre: npt.ArrayLike, errors: npt.ArrayLike, *, freedom: npt.ArrayLike, level: float = 0.95
+) -> Floats:
+    """Intervals ``centre -+ t errors``, t the quantile of Student's law with that freedom; shape (..., 2).
+
+    >>> student_intervals([1.0], [0.5], freedom=[21.0]).round(4).tolist()
+    [[-0.0398, 2.0398]]
+    """
+    normal_intervals(0.0, 0.0, level=level)
+    middle = np.asarray(centre, dtype=np.float64)
+    width = student_quantile(0.5 - level / 2.0, freedom) * np.asarray(errors, dtype=np.float64)
+    return np.stack([middle - width, middle + width], axis=-1)
 
 
 def _cholesky(matrix: Floats) -> Floats | None:

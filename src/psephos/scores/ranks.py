@@ -17,10 +17,21 @@ The true maximum is exchangeable with the drawn ones, so it lies at or below tha
 coverage is not the level but near it. What B buys is that two runs agree: q is the quantile of an
 order that varies with standard deviation ``sqrt(level (1 - level) / B)``, .0015 for 20,000 draws at .95.
 
-**Tiers.** "Surely better" is transitive: ``x_i - x_k > q (se_ij + se_jk) >= q se_ik``, since standard deviations of
-differences obey the triangle inequality. Tiers are the finest cut of the items into consecutive groups in which every
-item of a better group is surely better than every item of a worse one. The cuts are those k for which it holds of the
-best k against the rest, and two such partitions have a common refinement: the finest is unique.
+**Variances from few people.** Where the covariance S is a sum of squares over n people, q must allow for its error.
+Given all second moments, what people add to the scores is, under normal laws, uniform over rotations of the people
+(Wedderburn 1975; Langsrud 2005, "Rotation tests"). So errors over their standard deviations are those of a vector that
+is uniform on the sphere of radius sqrt(n) in n dimensions, seen through a root of S: normal draws z of the r dimensions
+of S, times ``sqrt(n / (|z|^2 + chi^2(n - r)))``. If no such ratio exceeds x with probability ``level``, one difference
+does with probability ``2 p``, ``p = P(t_{n-1} > x sqrt((n - 1) / (n - x^2)))``, and i is surely better than j if their
+difference exceeds t(p) standard errors, t that of the lesser freedom of the two. n is the least freedom and 1, or r + 1
+if that is more. This is exact for normal contributions of like people, but for S, which stands for their second moment
+about the truth; people of unlike weight make it cautious.
+
+**Tiers.** Where all variances have the same freedom, "surely better" is transitive: ``x_i - x_k > q (se_ij + se_jk) >=
+q se_ik``, since standard deviations of differences obey the triangle inequality. Tiers are the finest cut of the items
+into consecutive groups in which every item of a better group is surely better than every item of a worse one. The cuts
+are those k for which it holds of the best k against the rest, and two such partitions have a common refinement: the
+finest is unique.
 
 Percentiles of simulated ranks are no substitute: if ten items are nearly equal, whichever looks best is simulated to
 stay among the best, and it need not be one of them (the tests measure it).
@@ -36,16 +47,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr
 
 from psephos._check import check_integer, check_real
 from psephos.errors import ParameterError
+from psephos.scores.intervals import student_quantile
 
 __all__ = ["RankIntervals", "TopItems", "rank_intervals", "rank_intervals_from_errors"]
 
 #: A variance of a difference below this part of the two variances is rounding error; it is taken to be this large.
 _LEAST_VARIANCE = 1e-12
 
-_BLOCK = 1 << 20  # items times draws held at once
+_BLOCK = 1 << 18  # items times draws held at once: they stay in a cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +127,7 @@ def rank_intervals(
     rng: np.random.Generator,
     draws: int = 20_000,
     component_labels: NDArray[np.intp] | None = None,
+    freedom: ArrayLike | None = None,
 ) -> RankIntervals:
     """Simultaneous rank intervals from scores with normal errors.
 
@@ -132,6 +146,9 @@ def rank_intervals(
     component_labels
         Shape ``(m,)``: equal where two scores can be compared. A difference of two others is never sure, whatever the
         covariance says of it, and costs the rest nothing. All can be compared, if absent.
+    freedom
+        Shape ``(m,)``, >= 1: degrees of freedom with which the variance of each score was estimated; infinite where it
+        is known, as all are if absent.
 
     Returns
     -------
@@ -160,11 +177,30 @@ def rank_intervals(
         if labels.shape != x.shape:
             raise ParameterError(f"component_labels must have one entry an item ({len(x)}), got shape {labels.shape}")
         sd[labels[:, None] != labels[None, :]] = np.inf
-    maxima = [
-        _maxima(rng.standard_normal((min(block, number - start), len(x))) @ root, sd)
-        for start in range(0, number, block)
-    ]
-    return _intervals(x, sd, np.concatenate(maxima), level)
+    degrees = np.full(len(x), np.inf) if freedom is None else np.asarray(freedom, dtype=np.float64)
+    if degrees.shape != x.shape or not (degrees >= 1).all():
+        raise ParameterError(f"freedom must be >= 1, one an item ({len(x)}), got {freedom!r}")
+    least = float(degrees.min(initial=np.inf))
+    live = vectors[:, values > 1e-10 * values.max(initial=0.0)]
+    # Dimensions of the sphere: one for each contribution, and more than the errors span.
+    sphere = max(least + 1.0, live.shape[1] + 1.0)
+    maxima = []
+    for start in range(0, number, block):
+        normal = rng.standard_normal((min(block, number - start), len(x)))
+        largest = _maxima(normal @ root, sd)
+        if np.isfinite(least):
+            length = ((normal @ live) ** 2).sum(axis=1) + rng.chisquare(sphere - live.shape[1], len(normal))
+            largest = largest * np.sqrt(sphere / length)
+        maxima.append(largest)
+    found = np.concatenate(maxima)
+    if not np.isfinite(least):
+        return _intervals(x, sd, found, level)
+    q = _quantile(found, level, sd)
+    # The chance that a single difference exceeds q on the sphere, and what is exceeded with it by a Student t.
+    tail = stdtr(sphere - 1.0, -q * math.sqrt((sphere - 1.0) / max(sphere - q * q, 1e-9 * sphere)))
+    each = student_quantile(tail, degrees)
+    both = np.maximum(each[:, None], each[None, :])
+    return _intervals(x, sd * both / both.max(), found, level, quantile=float(both.max()))
 
 
 def rank_intervals_from_errors(
@@ -222,30 +258,45 @@ def _maxima(errors: NDArray[np.float64], sd: NDArray[np.float64]) -> NDArray[np.
     """The largest ``|e_i - e_j| / se_ij`` of each draw, over the pairs that are uncertain and can be compared."""
     largest = np.zeros(len(errors))
     columns = np.ascontiguousarray(errors.T)
+    taken = (sd > 0) & (sd < np.inf)
+    weights = np.divide(1.0, sd, out=np.zeros_like(sd), where=taken)
+    room = np.empty_like(columns)
     for i in range(len(sd) - 1):
-        others = i + 1 + np.flatnonzero((sd[i, i + 1 :] > 0) & (sd[i, i + 1 :] < np.inf))
-        if len(others):
-            ratios = np.abs(columns[others] - columns[i]) / sd[i, others, None]
+        if taken[i, i + 1 :].any():
+            ratios = np.subtract(columns[i + 1 :], columns[i], out=room[i + 1 :])
+            np.multiply(ratios, weights[i, i + 1 :, None], out=ratios)
             np.maximum(largest, ratios.max(axis=0), out=largest)
+            np.maximum(largest, -ratios.min(axis=0), out=largest)
     return largest
 
 
+def _quantile(maxima: NDArray[np.float64], level: float, sd: NDArray[np.float64]) -> float:
+    """The ``ceil((draws + 1) level)``-th smallest maximum; 0 if no difference that can be taken is uncertain."""
+    if not (np.triu(sd, 1)[np.isfinite(sd)] > 0).any():
+        return 0.0
+    rank = math.ceil((len(maxima) + 1) * level)
+    if rank > len(maxima):
+        least = math.ceil(level / (1 - level))
+        raise ParameterError(f"level {level} needs at least {least} draws, got {len(maxima)}")
+    return float(np.partition(maxima, rank - 1)[rank - 1])
+
+
 def _intervals(
-    x: NDArray[np.float64], sd: NDArray[np.float64], maxima: NDArray[np.float64], level: float
+    x: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    maxima: NDArray[np.float64],
+    level: float,
+    quantile: float | None = None,
 ) -> RankIntervals:
     target = check_real(level, "level", low=0.0, high=1.0)
     if not 0 < target < 1:
         raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
     m, draws = len(x), len(maxima)
-    quantile = 0.0
     comparable = np.isfinite(sd)
-    if not (np.triu(sd, 1)[comparable] > 0).any():
+    if quantile is None:
+        quantile = _quantile(maxima, target, sd)
+    if quantile == 0:
         draws = 0  # every difference that can be taken is known
-    else:
-        rank = math.ceil((draws + 1) * target)
-        if rank > draws:
-            raise ParameterError(f"level {target} needs at least {math.ceil(target / (1 - target))} draws, got {draws}")
-        quantile = float(np.partition(maxima, rank - 1)[rank - 1])
     resolution = 2 * np.spacing(np.abs(x).max(initial=0.0))  # of a difference of two scores as doubles
     better = comparable & (x[:, None] - x[None, :] > quantile * np.where(comparable, sd, 0.0) + resolution)
     order = np.argsort(-x, kind="stable")
