@@ -54,6 +54,16 @@ def test_randomise_comparisons(psephos):
     assert "one comparison, not one person" in assigned.stderr
 
 
+def test_the_sentence_holds_for_whoever_spends_most_on_an_answer(psephos, put):
+    put("unlike.csv", "person,left,right,winner\nann,a,b,left\nbob,a,b,left\nbob,b,c,left\nbob,a,c,left\n")
+    seen = ["--pairs-public-as-seen", "--items-public-as-seen", "--pairs", "all"]
+    person = psephos("randomise", "unlike.csv", "--epsilon", "3", *seen)
+    assert "At epsilon 3, an answer is reported as it was given with probability 95 %." in person.stderr
+    assert "2 reports, 1 to 3 answers each" in person.stderr
+    each = psephos("randomise", "unlike.csv", "--epsilon", "3", *seen, "--unit", "comparison")
+    assert "At epsilon 3 for each answer, 9 for a person who gives 3 answers" in each.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -164,6 +174,7 @@ def test_a_faulty_report_names_file_line_and_rule(psephos, reports, tmp_path):
         (["duels.csv", "--unit", "person"], "--unit is for private scores"),
         (["duels.csv", "--weights", "uniform"], "--weights is for reports"),
         (["r.jsonl", "--weights", "epsilon"], "weights must be"),
+        (["r.jsonl", "--strict"], "--strict is for files with a header"),
         (["r.jsonl", "--link", "cauchy"], "link must be"),
         (["r.jsonl", "--level", "2"], "level must be"),
         (["ballots.csv", "--epsilon", "1"], "psephos consensus ranks them"),

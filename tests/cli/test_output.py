@@ -94,3 +94,8 @@ def test_f19_cells_are_no_formulas_and_stay_in_their_row(name):
 
 def test_numbers_have_nouns():
     assert count_of(0, "item") == "0 items"
+
+
+def test_names_cannot_turn_a_line_around():
+    assert shown("tea\u202eeffoc") == "tea\\u202eeffoc"
+    assert shown("caf\u00e9 \U0001f469\u200d\U0001f52c") == "caf\u00e9 \U0001f469\u200d\U0001f52c"
