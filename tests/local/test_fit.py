@@ -98,7 +98,10 @@ def plain_covariance_of_wins(table, theta, weights, link):
             e[u], e[v] = 1, -1
             independent += w[k] ** 2 * (1 / (4 * a**2) - (expected - 0.5) ** 2) * np.outer(e, e)
         total += np.outer(r, r)
-    return total + independent / table.records, independent
+    of = [len({int(p) for p, *sides in zip(table.record, table.left, table.right, strict=True) if u in sides}) for u in
+          range(table.m)]  # fmt: skip
+    few = 1 / np.sqrt(of)
+    return total + few[:, None] * independent * few, independent
 
 
 @pytest.mark.parametrize("pairs", [1, 3, None])
@@ -122,11 +125,13 @@ def test_the_covariance_of_the_wins_is_that_of_a_plain_loop(monkeypatch, pairs, 
     sums, w = pair_sums(table, weights=weights), kind_weights(table, weights)
     model = module._independent(sums, theta, LOGISTIC)
     np.testing.assert_allclose(model, independent, rtol=1e-9, atol=1e-9)
-    found = module._clustered(table, w, theta, LOGISTIC) + model / table.records
+    few = 1 / np.sqrt(module._people_of_items(table))
+    model = few[:, None] * model * few
+    found = module._clustered(table, w, theta, LOGISTIC) + model
     np.testing.assert_allclose(found, clustered, rtol=1e-9, atol=1e-9)
     singles, rows = module._clustered_sparse(table, w, theta, LOGISTIC)
     products = singles.toarray() + (0 if rows is None else (rows.T @ rows).toarray())
-    np.testing.assert_allclose(products + model / table.records, clustered, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(products + model, clustered, rtol=1e-9, atol=1e-9)
 
 
 def test_m1_separated_reports():
@@ -406,3 +411,22 @@ def test_few_people_are_covered_and_normal_quantiles_would_not_do():
     assert 0.93 <= inside.mean() / populations <= 0.98
     assert ranked >= 0.93 * populations
     assert normal < 0.93 * populations
+
+
+@pytest.mark.parametrize("knowing", [1, 2, 4])
+def test_an_item_that_few_people_know_is_not_certain(knowing):
+    """All answers about the last item come from a few people, whom its score follows; a crowd answers on the rest."""
+    m, crowd, runs = 6, 1500, 120
+    rng = np.random.default_rng(18)
+    inside = 0
+    for _ in range(runs):
+        others = np.array([rng.choice(m - 1, 2, replace=False) for _ in range(crowd)])
+        left = np.concatenate([others[:, 0], np.full(knowing * (m - 1), m - 1)])
+        right = np.concatenate([others[:, 1], np.tile(np.arange(m - 1), knowing)])
+        person = np.concatenate([np.arange(crowd), crowd + np.repeat(np.arange(knowing), m - 1)])
+        utility = rng.gumbel(size=(crowd + knowing, m))  # a person answers by one ranking of equal items
+        outcome = np.where(utility[person, left] > utility[person, right], 1, -1)
+        table = randomise_columns([str(i) for i in range(m)], left, right, outcome, epsilon=3, record=person, rng=rng)
+        low, high = fit_reports(table).intervals[-1]
+        inside += low <= 0 <= high
+    assert inside >= 0.88 * runs

@@ -5,10 +5,11 @@ the wins of u, ``w (1 - z)`` to those of v, and w to the answers of the pair. Sc
 :mod:`psephos.scores.m_estimator`, which stay convex whatever real number z is. Their covariance is the sandwich
 ``H^+ J H^+`` with J the covariance of the wins:
 
-* ``clustered``: ``J = T (sum_p r_p r_p^T) T + J_independent / records``, with ``r_p = sum_a w_a (z_a - F(theta_u -
-  theta_v)) (e_u - e_v)`` over the answers of one record. It holds however the answers of a person hang together, and
-  has the noise of randomisation in it. The second part is what :func:`psephos.scores.clustered_sampling` says; the
-  diagonal T >= 1 makes up for the fit to the same people, and tends to 1 as they grow in number. Where people give
+* ``clustered``: ``J = T (sum_p r_p r_p^T) T + S J_independent S``, with ``r_p = sum_a w_a (z_a - F(theta_u - theta_v))
+  (e_u - e_v)`` over the answers of one record. It holds however the answers of a person hang together, and has the
+  noise of randomisation in it. The second part is one more person about each item who answers by the model: S is
+  diagonal, ``S_u^2`` one over the number of people who answered about u, since the fit follows those few. The diagonal
+  T >= 1 makes up for the fit to the same people, and tends to 1 as they grow in number. Where people give
   several answers each, the variance of an item is known with finite freedom only, and intervals are Student's.
 * ``independent``: every answer is one of its own, so that only the known law remains,
   ``J = L(sum w^2 (E[X^2] / 4 - (F - 1/2)^2))``.
@@ -116,18 +117,19 @@ def fit_reports(
         independent = _independent(sums, theta, link)
         if sampling == "independent" or not columns.records:
             return independent
-        model = independent * (1.0 / columns.records)
+        few = 1.0 / np.sqrt(np.maximum(_people_of_items(columns), 1.0))
         if columns.m <= DENSE_ITEMS:
             moment = _clustered(columns, weight, theta, link)
             known = independent.diagonal()
             freedom, lift = _freedom(columns, weight, sums, clustered=moment.diagonal(), independent=known)
-            return lift[:, None] * moment * lift + model
+            return lift[:, None] * moment * lift + few[:, None] * independent * few
         pairs, rows = _clustered_sparse(columns, weight, theta, link)
         if rows is not None:
             own = pairs.diagonal() + np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
             freedom, lift = _freedom(columns, weight, sums, clustered=own, independent=independent.diagonal())
             rows = rows @ sparse.diags_array(lift)
-        return WinsCovariance(pairs + model, rows=rows)
+        scale = sparse.diags_array(few)
+        return WinsCovariance(pairs + scale @ independent @ scale, rows=rows)
 
     fit = fit_wins(
         columns.items,
@@ -141,6 +143,19 @@ def fit_reports(
         level=level,
     )
     return replace(fit, separated=_separated(sums, fit), freedom=freedom)
+
+
+def _people_of_items(columns: ReportColumns) -> Floats:
+    """How many records have an answer about each item, shape (m,)."""
+    m = columns.m
+    people = np.zeros(m)
+    for block in columns.blocks():
+        record = (columns.record[block] - columns.record[block.start]).astype(np.int64)
+        code = np.concatenate([record * m + columns.left[block], record * m + columns.right[block]])
+        if int(record[-1]) + 1 < len(record):  # an item may be in several answers of a person
+            code = np.unique(code)
+        people += np.bincount(code % m, minlength=m)
+    return people
 
 
 def _freedom(
