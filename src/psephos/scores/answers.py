@@ -16,7 +16,7 @@ from scipy import linalg, sparse
 from scipy.sparse import csgraph
 
 from psephos.errors import ParameterError
-from psephos.scores.links import Link
+from psephos.scores.links import LOGISTIC, Link
 
 __all__ = [
     "DENSE_ITEMS",
@@ -39,6 +39,7 @@ LEAST_DENSITY = 1e-6
 #: A dense table of more items than this is solved by conjugate gradients all the same.
 DENSE_ITEMS = 2000
 
+_ROWS = 64
 _BAND = 64  # items: a band that is factored
 _LEAST_PIVOT = 1e-14
 
@@ -54,9 +55,12 @@ class DenseAnswers:
 
     table: Floats
     labels: Labels = field(init=False)
+    #: The last two (scores, link, F at their differences): a step starts where the equations were last looked at.
+    recent: list[tuple[Floats, Link, Floats]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _labels(sparse.csr_array(self.table > 0)))
+        object.__setattr__(self, "recent", [])
 
     def to_dense(self) -> Floats:
         """The table, shape (m, m)."""
@@ -73,16 +77,34 @@ class DenseAnswers:
 
     def excess(self, scores: Floats, link: Link) -> Floats:
         """``sum_v n_uv (F(theta_u - theta_v) - 1/2)``, the expected wins less half the answers, shape (m,)."""
-        excess: Floats = np.einsum("uv,uv->u", self.table, link.cdf(scores[:, None] - scores[None, :]) - 0.5)
+        shares = link.cdf(scores[:, None] - scores[None, :])
+        self.recent[:] = [*self.recent[-1:], (scores, link, shares)]
+        excess: Floats = np.einsum("uv,uv->u", self.table, shares - 0.5)
         return excess
+
+    def _density(self, scores: Floats, link: Link) -> Floats:
+        """The density at all differences: for the logistic link F (1 - F), where F is at hand.
+
+        At large differences that loses digits, which cost a Newton step and no more.
+        """
+        for place, of, shares in self.recent:
+            if place is scores and of is link is LOGISTIC:
+                return shares * (1.0 - shares)
+        return link.density(scores[:, None] - scores[None, :])
 
     def total_loss(self, scores: Floats, link: Link) -> float:
         """``sum_{u<v} n_uv l(theta_u - theta_v; 1/2)``."""
-        return float((self.table * link.loss(scores[:, None] - scores[None, :], 0.5)).sum()) / 2.0
+        total = 0.0
+        for a in range(0, len(scores), _ROWS):  # l(x; 1/2) is even: each pair once, the square on the diagonal twice
+            b = a + _ROWS
+            square = self.table[a:b, a:b] * link.loss(scores[a:b, None] - scores[None, a:b], 0.5)
+            rest = self.table[a:b, b:] * link.loss(scores[a:b, None] - scores[None, b:], 0.5)
+            total += float(square.sum()) / 2.0 + float(rest.sum())
+        return total
 
     def newton_step(self, scores: Floats, gradient: Floats, link: Link, ridge: float, labels: Labels) -> Floats:
         """``-H^-1 gradient`` with ``H`` the weighted Laplacian plus ``ridge`` on the diagonal, centred."""
-        hessian = laplacian(self.table * link.density(scores[:, None] - scores[None, :]))
+        hessian = laplacian(self.table * self._density(scores, link))
         lift = max(ridge, _least_curvature(self.table))
         size = max(float(np.trace(hessian)) / len(scores), lift)
         # A constant on the whole of a component is in the null space without the ridge; fill it, steps are centred.

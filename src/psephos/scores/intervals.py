@@ -76,8 +76,8 @@ def independent_sampling(scores: npt.ArrayLike, answers: Any, *, link: Link | st
     """
     theta, table = _checked(scores, answers)
     x = theta[:, None] - theta[None, :]
-    cdf = as_link(link).cdf
-    return laplacian(table * cdf(x) * cdf(-x))
+    law = as_link(link)
+    return laplacian(table * (law.density(x) if law is LOGISTIC else law.cdf(x) * law.cdf(-x)))
 
 
 def clustered_sampling(residuals: Any, *, independent: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Floats:
