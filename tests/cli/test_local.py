@@ -132,6 +132,17 @@ def test_scores_that_are_not_private_say_so(psephos):
     assert json.loads(psephos("scores", "ballots.csv", "--format", "json").stdout)["guarantee"] is None
 
 
+def test_tiers_and_the_best(psephos):
+    document = json.loads(psephos("scores", "duels.csv", "--items", "items.txt", "--format", "json").stdout)
+    assert document["tiers"] == [["a"], ["b"], ["c"]]
+    table = psephos("scores", "duels.csv", "--items", "items.txt", "--top", "2").stdout
+    assert "Among the best 2: surely a, b; no other." in table
+    weak = psephos("randomise", "ballots.csv", "--epsilon", "0.01", "--output", "weak.jsonl")
+    assert weak.stdout == ""
+    said = psephos("scores", "weak.jsonl", "--top", "1").stdout
+    assert "Among the best 1: " in said
+
+
 def test_m1_m2_flags_are_printed(psephos, put):
     put("m1.csv", "left,right,winner\na,b,left\nb,c,left\na,c,left\n")
     done = psephos("scores", "m1.csv")

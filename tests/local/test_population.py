@@ -120,10 +120,8 @@ def test_a_public_assignment_asks_what_was_judged():
     assert sorted(r.epsilon_answer for r in reports) == [3, 6]
     few = list(population_reports(JUDGED, epsilon=6, pairs_public=True, pairs=1))
     assert [len(r.answers) for r in few] == [1, 1]
-    assert [len(r.answers) for r in population_reports(JUDGED, epsilon=1, pairs_public=True, unit="comparison")] == [
-        2,
-        1,
-    ]
+    each = population_reports(JUDGED, epsilon=1, pairs_public=True, unit="comparison")
+    assert sorted(len(r.answers) for r in each) == [1, 2]
 
 
 def test_which_side_an_item_was_written_on_says_nothing():

@@ -11,7 +11,7 @@ from psephos.cli.output import count_of, shown, write_csv
 
 if TYPE_CHECKING:
     from psephos.local.columns import ReportColumns
-    from psephos.scores import ScoreFit
+    from psephos.scores import RankIntervals, ScoreFit
 
 __all__ = ["fit_text", "reports_guarantee", "reports_sentence", "score_table"]
 
@@ -26,16 +26,17 @@ def fit_text(
     fit: ScoreFit, *, output_format: str, top: int | None, about: str, guarantee: dict[str, Any] | None
 ) -> str:
     """A fit in the format asked for; ``about`` ends a table, ``guarantee`` goes into JSON."""
-    rows = _rows(fit)
+    sets = _rank_intervals(fit)
+    rows = _rows(fit, sets)
     if output_format == "csv":
         return write_csv(HEADER, rows[:top])
     if output_format == "json":
-        return _json(fit, rows, guarantee)
+        return _json(fit, rows, sets, guarantee)
     several = len(fit.components) > 1
     table = score_table(
         [row[:6] for row in rows[:top]], level=fit.level, groups=[r[6] for r in rows] if several else []
     )
-    return "\n".join([table, "", *_flags(fit), _sentence(fit, about)])
+    return "\n".join([table, "", *_best(fit, sets, top), *_flags(fit), _sentence(fit, about)])
 
 
 def score_table(
@@ -50,23 +51,39 @@ def score_table(
     return "\n".join(lines)
 
 
-def _rows(fit: ScoreFit) -> list[Row]:
-    """The items by score, best first; ranks are absent where there are too many items to simulate them."""
+def _rank_intervals(fit: ScoreFit) -> RankIntervals | None:
+    """Rank intervals and tiers; none where there are too many items to simulate them."""
     import numpy as np
 
-    m = len(fit.items)
-    low: Sequence[int | None] = (None,) * m
-    high = low
-    if fit.covariance is not None:
-        # The quantile is an integral: a fixed stream makes a run repeatable, and nothing here is secret.
-        enough = math.ceil(2 / (1 - fit.level))  # below, no draw lies beyond the quantile of so high a level
-        draws = max(1_999, enough, min(19_999, _WORK // max(m * m, 1)))
-        sets = fit.rank_intervals(rng=np.random.default_rng(1), draws=draws)
-        low, high = sets.low, sets.high
+    if fit.covariance is None:
+        return None
+    # The quantile is an integral: a fixed stream makes a run repeatable, and nothing here is secret.
+    enough = math.ceil(2 / (1 - fit.level))  # below, no draw lies beyond the quantile of so high a level
+    draws = max(1_999, enough, min(19_999, _WORK // max(len(fit.items) ** 2, 1)))
+    return fit.rank_intervals(rng=np.random.default_rng(1), draws=draws)
+
+
+def _rows(fit: ScoreFit, sets: RankIntervals | None) -> list[Row]:
+    """The items by score, best first."""
+    none: Sequence[int | None] = (None,) * len(fit.items)
+    low, high = (none, none) if sets is None else (sets.low, sets.high)
     ends, labels = fit.intervals.tolist(), fit.component_labels.tolist()
     return [
         (fit.items[u], float(fit.scores[u]), ends[u][0], ends[u][1], low[u], high[u], labels[u] + 1) for u in fit.order
     ]
+
+
+def _best(fit: ScoreFit, sets: RankIntervals | None, top: int | None) -> list[str]:
+    """Who is among the best ``top`` for sure."""
+    if sets is None or top is None or not top < len(fit.items):
+        return []
+    best = sets.top(top)
+    parts = [("surely", best.inside), ("perhaps", best.undecided)]
+    place = {u: i for i, u in enumerate(fit.order)}
+    said = "; ".join(
+        f"{word} {_names(fit, tuple(sorted(group, key=place.__getitem__)))}" for word, group in parts if group
+    )
+    return [f"Among the best {top}: {said}; no other."]
 
 
 def _flags(fit: ScoreFit) -> list[str]:
@@ -107,7 +124,7 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def _json(fit: ScoreFit, rows: list[Row], guarantee: dict[str, Any] | None) -> str:
+def _json(fit: ScoreFit, rows: list[Row], sets: RankIntervals | None, guarantee: dict[str, Any] | None) -> str:
     document = {
         "schema": "psephos.scores/1",
         "scores": [
@@ -125,6 +142,7 @@ def _json(fit: ScoreFit, rows: list[Row], guarantee: dict[str, Any] | None) -> s
         "link": fit.link,
         "regularisation": fit.regularisation,
         "sampling": "people independent" if fit.sampling == "clustered" else "independent comparisons assumed",
+        "tiers": None if sets is None else [[fit.items[u] for u in tier] for tier in sets.tiers],
         "separated": [[fit.items[u] for u in group] for group in fit.separated],
         "status": fit.status,
         "residual": fit.residual,
