@@ -93,6 +93,13 @@ def test_the_documented_fields_of_scores_and_plans_are_those_printed(tmp_path):
         assert f"`{field}`" in plans or field == "schema"
 
 
+def test_an_answer_at_epsilon_one_carries_a_fifth():
+    from psephos.local import attenuation
+
+    assert "at epsilon 1 an answer carries a fifth of the information" in " ".join(TEXT.split())
+    assert round(attenuation(1) ** 2, 1) == 0.2
+
+
 def test_the_plan_of_the_readme():
     from psephos import plan_local
 

@@ -17,9 +17,10 @@ from scipy.stats import multivariate_normal, studentized_range
 
 from psephos.errors import ParameterError
 from psephos.local import attenuation, best_pairs, three_outcome_tie_share
+from psephos.local.columns import margin_moments
 from psephos.local.fit import fit_reports
 from psephos.local.plan import epsilons_text, plan_curve, plan_local
-from psephos.local.predicted import Answering, margin_moments, population, range_quantile, ranking_covariance
+from psephos.local.predicted import Answering, population, range_quantile, ranking_covariance
 from psephos.local.simulate import randomise_columns
 from psephos.scores import (
     LOGISTIC,

@@ -16,15 +16,15 @@ from os import PathLike
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from psephos._check import check_choice
 from psephos.errors import DataError, ParameterError
-from psephos.local.randomized_response import attenuation, check_mechanism
+from psephos.local.randomized_response import attenuation_at, check_mechanism
 from psephos.local.reports import UNITS, Mechanism, Report, Unit, read_reports
 from psephos.profile.names import ItemIndex, check_items, require_items
 
-__all__ = ["Kind", "ReportColumns"]
+__all__ = ["Kind", "ReportColumns", "margin_moments"]
 
 #: Answers held in memory while reports are read; beyond, columns are mapped from a temporary file.
 IN_MEMORY = 1 << 22
@@ -66,30 +66,34 @@ class Kind:
     @property
     def attenuation(self) -> float:
         """The factor by which reports of this kind shrink a margin, in (0, 1]."""
-        # A person's budget over many answers may lie below what a device accepts for one: there a = x/2 (x/3).
-        x = self.epsilon_answer
-        return attenuation(x, mechanism=self.mechanism) if x >= Fraction(1, 10**17) else float(x) / self._outcomes
-
-    @property
-    def _outcomes(self) -> int:
-        return 2 if self.mechanism == "binary" else 3
+        return attenuation_at(float(self.epsilon_answer), self.mechanism)
 
     def second_moment(self, ties: float = 0.0) -> float:
         """Mean square of a debiased answer (+1, -1 or 0, divided by the attenuation), given the true share of ties.
-
-        ``1/a^2`` for two outcomes, whatever the answers are; for three ``(e + 2)(e + 1 - t (e - 1)) / (e - 1)^2`` with
-        e = exp(eps).
 
         >>> kind = Kind(unit="person", mechanism="binary", epsilon_answer=Fraction(1), epsilon_person=Fraction(1))
         >>> round(kind.second_moment(), 4)
         4.6827
         """
-        a = self.attenuation
-        if self.mechanism == "binary":
-            return 1.0 / a**2
-        small = float(np.exp(-float(self.epsilon_answer)))  # e^-eps: no overflow at eps 800
-        # (e + 1 - t (e - 1)) / (e + 2), over a^2
-        return (1.0 + small - ties * (1.0 - small)) / (1.0 + 2.0 * small) / a**2
+        moment, tied = margin_moments(float(self.epsilon_answer), self.mechanism)
+        return float(moment - ties * tied)
+
+
+def margin_moments(epsilon: ArrayLike, mechanism: Mechanism) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The second moment ``V = v - t v'`` of a debiased margin with a share t of ties, as v and v'.
+
+    ``1/a^2`` for two outcomes, whatever the answers are; for three ``(e + 2)(e + 1 - t (e - 1)) / (e - 1)^2`` with
+    e = exp(eps), computed from exp(-eps), which does not overflow.
+
+    >>> [float(v.round(4)) for v in margin_moments(1.0, "binary")]
+    [4.6827, 0.0]
+    """
+    x = np.asarray(epsilon, dtype=np.float64)
+    small, rest = np.exp(-x), -np.expm1(-x)
+    if mechanism == "binary":
+        return ((1.0 + small) / rest) ** 2, np.zeros_like(x)
+    each = (1.0 + 2.0 * small) / rest
+    return each * (1.0 + small) / rest, each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -36,6 +36,7 @@ from psephos.errors import ParameterError
 from psephos.local.columns import ReportColumns
 from psephos.local.reports import Report
 from psephos.pairwise import PairNoise, PairwiseEstimate
+from psephos.scores.answers import DENSE_ITEMS
 
 __all__ = ["PairSums", "ReportSource", "Weights", "as_columns", "debias", "pair_sums"]
 
@@ -49,8 +50,6 @@ ReportSource = ReportColumns | Iterable[Report] | str | PathLike[str]
 
 #: A pair whose reports weigh less than this part of those of the pair with most has next to none: it joins no items.
 _NOTHING = 1e-9
-#: Up to so many items tables are dense.
-DENSE_ITEMS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +71,8 @@ class PairSums:
     second_moment
         ``sum w^2 E[X^2]``: the variance of ``margin`` between equal items. Known for two outcomes; for three, whose
         reports say how many ties there are, ``sum w^2 X^2`` of the pair's own reports, and one more that is no tie.
+    weights
+        w of each kind of answer, shape ``(kinds,)``.
     """
 
     m: int
@@ -81,6 +82,7 @@ class PairSums:
     margin: Floats
     squares: Floats
     second_moment: Floats
+    weights: Floats
 
     def table(self, values: Floats) -> Any:
         """A symmetric table of the values, shape (m, m): dense up to 2,000 items, else scipy.sparse."""
@@ -187,6 +189,7 @@ def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "a
         margin=totals[:, 1],
         squares=totals[:, 2],
         second_moment=(observed + most / number) * (number / (number + 1.0)),
+        weights=weight,
     )
 
 

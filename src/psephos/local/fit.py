@@ -30,16 +30,9 @@ from scipy import sparse
 from psephos._check import check_choice
 from psephos.errors import DataError
 from psephos.local.columns import ReportColumns
-from psephos.local.debias import (
-    DENSE_ITEMS,
-    PairSums,
-    ReportSource,
-    Weights,
-    as_columns,
-    kind_weights,
-    pair_sums,
-)
+from psephos.local.debias import PairSums, ReportSource, Weights, as_columns, pair_sums
 from psephos.scores import LOGISTIC, Link, Sampling, ScoreFit, WinsCovariance, fit_wins
+from psephos.scores.answers import DENSE_ITEMS
 from psephos.scores.links import as_link
 
 __all__ = ["fit_reports"]
@@ -108,7 +101,7 @@ def fit_reports(
     sums = pair_sums(columns, weights=weights)
     if columns.m > 1 and not sums.answers.sum() > 0:
         raise DataError("nothing to rank: there are no reports")
-    weight = kind_weights(columns, weights)
+    weight = sums.weights
 
     freedom: Floats | None = None
 

@@ -21,17 +21,17 @@ from scipy.special import ndtr
 from psephos._check import Exact, check_choice, check_integer, check_level, check_real, positive
 from psephos.errors import ParameterError
 from psephos.local.budget import device_epsilon, epsilon_text
+from psephos.local.columns import margin_moments
 from psephos.local.debias import Weights
 from psephos.local.predicted import (
     Answering,
     ErrorShape,
     Population,
     best_answers,
-    margin_moments,
     population,
     range_quantile,
 )
-from psephos.local.randomized_response import check_mechanism
+from psephos.local.randomized_response import attenuation_at, check_mechanism
 from psephos.local.reports import UNITS, Mechanism, Unit
 from psephos.scores.answers import real_array
 from psephos.scores.links import LOGISTIC, Link, as_link
@@ -466,7 +466,7 @@ class _Question:
                 pairs=k,
                 epsilon_answer=each,
                 epsilon_person=epsilon if whole else epsilon * k,
-                attenuation=_attenuation(each, means),
+                attenuation=attenuation_at(float(each), means),
                 weight=weight / mean,
             )
             for (epsilon, share, k, each, _), weight in zip(groups, raw, strict=True)
@@ -486,13 +486,6 @@ class _Question:
                 )
             )
         return tuple(kinds)
-
-
-def _attenuation(epsilon: Fraction, mechanism: Mechanism) -> float:
-    """a, also for an answer's part of a person's epsilon that is below what a device accepts as a declared one."""
-    others = 1 if mechanism == "binary" else 2
-    x = float(epsilon)
-    return -math.expm1(-x) / (1 + others * math.exp(-x))
 
 
 def _three_outcome_factor(given: _Question, mix: Mix, crowd: Population) -> float:

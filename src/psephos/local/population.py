@@ -222,10 +222,11 @@ def _reports(
         else:
             chosen = [allowed[i] for i in drawn_subset(len(allowed), k, bits)]
             asked = tuple((high, low) if bits.bits(1) else (low, high) for low, high in chosen)
-        if not warned and (epsilon if unit == "person" else epsilon * k) > WEAK_EPSILON:
+        whole, each = (epsilon, epsilon / k) if unit == "person" else (epsilon * k, epsilon)
+        if not warned and whole > WEAK_EPSILON:
             warned = True
-            warn_if_weak(epsilon if unit == "person" else epsilon * k)
-        draw = randomiser(epsilon / k if unit == "person" else epsilon, mechanism, pooled(bits))
+            warn_if_weak(whole)
+        draw = randomiser(each, mechanism, pooled(bits))
         answers = []
         for u, v in asked:
             said = opinion.on(u, v, bits) if u < v else opinion.on(v, u, bits)

@@ -52,6 +52,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from psephos.errors import ParameterError
+from psephos.local.columns import margin_moments
+from psephos.local.reports import Mechanism
 from psephos.scores.answers import DENSE_ITEMS, laplacian
 from psephos.scores.links import Link
 
@@ -60,7 +62,6 @@ __all__ = [
     "ErrorShape",
     "Population",
     "best_answers",
-    "margin_moments",
     "population",
     "range_quantile",
     "ranking_covariance",
@@ -73,20 +74,6 @@ _LEAST_DENSITY = 1e-5  # of the widest difference of guessed scores, relative to
 
 #: What holds the variances of :meth:`ErrorShape.top_chance` where the diagonal puts them, against the closest pair.
 _STAY = 0.1
-
-
-def margin_moments(epsilon: npt.ArrayLike, mechanism: str) -> tuple[Floats, Floats]:
-    """``V = v - t v'``, the second moment of a debiased margin with a share t of ties, as v and v'.
-
-    >>> [float(v.round(4)) for v in margin_moments(1.0, "binary")]
-    [4.6827, 0.0]
-    """
-    x = np.asarray(epsilon, dtype=np.float64)
-    small, rest = np.exp(-x), -np.expm1(-x)
-    if mechanism == "binary":
-        return ((1.0 + small) / rest) ** 2, np.zeros_like(x)
-    each = (1.0 + 2.0 * small) / rest
-    return each * (1.0 + small) / rest, each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +249,7 @@ def _nodes(scores: Floats, link: Link) -> tuple[Floats, float]:
     return nodes, step
 
 
-def best_answers(people: Population, epsilon: float, *, mechanism: str) -> int:
+def best_answers(people: Population, epsilon: float, *, mechanism: Mechanism) -> int:
     """The number k of pairs that makes the variance of a score least, ``epsilon`` being spent on all of them.
 
     One person's variance is ``((A V(eps/k) - B)/4 + (k - 1) C)/k``. V - 1 falls to 0 as exp(-eps/k), so that k never is

@@ -44,6 +44,7 @@ from psephos.local.samplers import flip, shift
 
 __all__ = [
     "attenuation",
+    "attenuation_at",
     "odds_sentence",
     "randomise",
     "randomiser",
@@ -140,8 +141,12 @@ def attenuation(epsilon: Exact, *, mechanism: Mechanism = "binary") -> float:
     >>> round(attenuation(1), 4), attenuation("1e-17")
     (0.4621, 5e-18)
     """
-    x = float(device_epsilon(epsilon))
-    return -math.expm1(-x) / (1 + _others(mechanism) * math.exp(-x))
+    return attenuation_at(float(device_epsilon(epsilon)), mechanism)
+
+
+def attenuation_at(epsilon: float, mechanism: Mechanism) -> float:
+    """The same for any epsilon > 0: an answer's part of a person's may lie below what a device takes as declared."""
+    return -math.expm1(-epsilon) / (1 + _others(mechanism) * math.exp(-epsilon))
 
 
 def three_outcome_tie_share(epsilon: Exact) -> float:

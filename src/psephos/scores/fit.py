@@ -3,7 +3,9 @@
 Exact and non-private for a profile or comparisons; post-processing of what was released for a pairwise estimate.
 A tie counts as half a win each way. A fit without regularisation exists where the graph of wins, with an arc from u to
 v if u won anything against v, is strongly connected: no set of items won, or lost, all it ever met outside (Ford 1957;
-Hunter 2004, assumption 1). Regularisation makes every fit finite, and then it sets how far such sets lie apart.
+Hunter 2004, assumption 1). Where noise carries shares of an estimate outside [0, 1] that is necessary and not enough,
+and ``separated`` may miss sets (docs/proofs/local.md, theorem 12). Regularisation makes every fit finite, and then it
+sets how far such sets lie apart.
 """
 
 from __future__ import annotations

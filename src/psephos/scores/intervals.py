@@ -16,8 +16,9 @@ J is the sum of a sampling part and the known covariance of noise added to the w
   answers, n_uv where all weights are 1. Too narrow where one person gives many answers.
 * clustered: people are independent and their answers are not, ``J = sum_p r_p r_p^T`` with r_p the wins of person p
   less what the scores expect of the pairs that p compared (Liang and Zeger 1986). One more person who answers by the
-  fitted model is added, ``J_independent / people``: it makes up for the fit to the same people, vanishes as they
-  grow in number, and keeps a few people of one mind from giving intervals of width 0.
+  fitted model is added, ``J_independent / people``: it makes up for the fit to the same people (in full where answers
+  are independent, in part where those of one person agree), vanishes as they grow in number, and keeps a few people of
+  one mind from giving intervals of width 0.
 
 Only differences within a component of the table of answers are estimated; a score is taken relative to the mean of
 its component. All this is the first order of many answers: intervals of items that lie far apart for their number of
