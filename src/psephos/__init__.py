@@ -24,6 +24,7 @@ _HOME = {
     "pairwise_margins": "psephos.pairwise",
     "plan_local": "psephos.local.plan",
     "private_consensus": "psephos.central",
+    "private_posterior": "psephos.bootstrap",
     "private_scores": "psephos.central",
     "randomise": "psephos.local",
     "rank_intervals": "psephos.scores",
@@ -47,6 +48,7 @@ __all__ = [
     "pairwise_margins",
     "plan_local",
     "private_consensus",
+    "private_posterior",
     "private_scores",
     "randomise",
     "rank_intervals",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from psephos.bootstrap import private_posterior
     from psephos.central import private_consensus, private_scores
     from psephos.kemeny import solve
     from psephos.local import randomise

@@ -210,3 +210,63 @@ def test_law_agrees_with_opendp(kind):
         assert accepts(theirs, discrete_gaussian_pmf, scale)
     table = [np.bincount(np.clip(x, -8, 8) + 8, minlength=17) for x in (ours, theirs)]
     assert stats.chi2_contingency(table).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(9, 10), Fraction(3, 2**20)])
+def test_geometric_law_and_a_wrong_probability_is_caught(probability):
+    """Number of failures: shape by chi-square over deciles of the law, false alarms 1e-6."""
+
+    draws = samplers.geometric_array(probability, 40_000, InsecureBits(seed=21)).astype(np.int64)
+
+    def agrees(p):
+        law = stats.geom(p, loc=-1)
+        edges = np.unique(law.ppf(np.linspace(0.1, 0.9, 9)))
+        cells = np.searchsorted(edges, draws)
+        mass = np.diff(np.concatenate([[0], law.cdf(edges), [1]]))
+        observed = np.bincount(cells, minlength=mass.size)
+        statistic = ((observed - len(draws) * mass) ** 2 / (len(draws) * mass)).sum()
+        return stats.chi2.sf(statistic, mass.size - 1) > 1e-6
+
+    assert agrees(float(probability))
+    assert not agrees(float(probability) * 1.07)
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(429496729, 2**32), Fraction(2**32 - 1, 2**32)])
+def test_geometric_words_fall_where_exact_powers_say(probability):
+    """Against rational arithmetic: X >= j exactly where U < (1 - p)^j, at words around every threshold."""
+    failure = 1 - probability
+    for j in (1, 2, 3, 5):
+        threshold = failure**j * 2**63
+        for u in range(max(int(threshold) - 3, 0), min(int(threshold) + 3, 2**63 - 1)):
+            word = np.array([2 * u], dtype=np.uint64)
+            (draw,) = samplers._geometric_from_words(probability, word, InsecureBits(seed=1))
+            if u + 1 <= threshold:
+                assert abs(int(draw)) >= j
+            if u >= threshold:
+                assert abs(int(draw)) < j
+
+
+@pytest.mark.parametrize("probability", [Fraction(0), Fraction(1), Fraction(-1, 2), 0.5, Fraction(1, 2**41)])
+def test_geometric_probability_out_of_range(probability):
+    with pytest.raises(ParameterError, match="probability must be"):
+        samplers.geometric_array(probability, 1, SystemBits())
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(42949672, 2**32), Fraction(1, 2**31)])
+def test_geometric_fast_path_agrees_with_the_bracketed_one(probability):
+    """Word by word, on random words, on words next to thresholds and on the smallest and largest."""
+    from psephos.privacy.balls import geometric_tail
+
+    failure = 1 - probability
+    scale = -1 / math.log1p(-float(probability))
+    near = [int(float(failure) ** j * 2**63) + d for j in (1, 2, 7, 40) for d in (-1000, -1, 0, 1, 1000)]
+    edge = [0, 1, 2**29, 2**30 - 1, 2**30, 2**63 - 1]
+    random = np.random.default_rng(3).integers(0, 2**63, 20_000, dtype=np.uint64)
+    words = np.concatenate([random, np.array(near + edge, dtype=np.uint64)]) << np.uint64(1)
+    fast = samplers._geometric_from_words(probability, words, InsecureBits(seed=1))
+    plain = samplers._from_words(
+        words, InsecureBits(seed=1), lambda tail: -np.log(tail), scale, 0.0, lambda j: geometric_tail(failure, j)
+    )
+    assert (np.abs(plain) == fast).mean() > 1 - 1e-3  # words that more bits must decide meet other bits
+    assert (np.abs(np.abs(plain) - fast)[:20_000] <= 1).all()
+    assert fast.min() >= 0

@@ -1,4 +1,8 @@
-"""Private posterior draws: the generative bootstrap with noisy training. First, its accountants."""
+"""Private posterior draws: the generative bootstrap with noisy training, its accountants and its rivals.
+
+How to choose: :func:`private_posterior` trains a sampler for any loss of this package (or a user's own) and pays from a
+ledger; :func:`train` is the same without one, :func:`simulate` is for experiments on data that nobody needs to protect.
+"""
 
 from psephos.bootstrap.accountant import (
     METHODS,
@@ -14,18 +18,71 @@ from psephos.bootstrap.accountant import (
     epsilon_upper,
     leading_scale,
 )
+from psephos.bootstrap.blocks import (
+    RidgeRegression,
+    bayesian_bootstrap,
+    blocked_bootstrap,
+    dispersion_ratio,
+    gamma_star,
+    random_partition,
+)
+from psephos.bootstrap.design import Design, read_columns_csv
+from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.generator import NetworkShape
+from psephos.bootstrap.losses import (
+    BradleyTerryLoss,
+    CustomLoss,
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    MeanLoss,
+    QuantileLoss,
+    Records,
+    comparison_records,
+)
+from psephos.bootstrap.m_estimate import weighted_m_estimate
+from psephos.bootstrap.posterior import Posterior
+from psephos.bootstrap.private_posterior import private_posterior, release_from_json, release_to_json
+from psephos.bootstrap.train import TrainingPlan, simulate, train
 
 __all__ = [
     "METHODS",
     "BlockedTraining",
+    "BradleyTerryLoss",
+    "CustomLoss",
+    "Design",
+    "HuberLoss",
     "LeadingScale",
+    "LogisticLoss",
+    "Loss",
+    "MeanLoss",
     "Method",
+    "NetworkShape",
     "NoiseScale",
     "PaperBound",
     "PlainTraining",
+    "Posterior",
+    "PosteriorDraws",
+    "QuantileLoss",
+    "Records",
+    "RidgeRegression",
     "Training",
+    "TrainingPlan",
+    "bayesian_bootstrap",
+    "blocked_bootstrap",
     "calibrate_sigma",
+    "comparison_records",
     "delta_upper",
+    "dispersion_ratio",
     "epsilon_upper",
+    "gamma_star",
     "leading_scale",
+    "private_posterior",
+    "random_partition",
+    "read_columns_csv",
+    "release_from_json",
+    "release_to_json",
+    "simulate",
+    "train",
+    "weighted_m_estimate",
 ]

@@ -43,6 +43,7 @@ from psephos._check import (
 from psephos.bootstrap.series import series_log_moments_upper
 from psephos.errors import ParameterError
 from psephos.privacy import pld, rdp
+from psephos.privacy.events import SubsampledGaussianEvent, float_below
 from psephos.privacy.gaussian import mu_lower
 from psephos.privacy.subsampled import BetaWeight, FixedWeight, SubsampledGaussian, Weight
 
@@ -62,11 +63,10 @@ __all__ = [
 ]
 
 Method = Literal["pld", "rdp", "paper"]
-METHODS = ("pld", "rdp", "paper")
+METHODS: tuple[Method, ...] = ("pld", "rdp", "paper")
 
 _TIGHT = {"pld": 2e-5, "rdp": 2e-5, "paper": 1e-6}  # how far below its target a calibrated epsilon may lie, relative
 _FIRST_ORDERS, _MOST_ORDERS = 128, 1024
-_LARGEST_SHIFT = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +135,10 @@ class BlockedTraining:
         """C / n_S: the largest norm of one record's part of the statistic."""
         return positive(self.gradient_bound, "gradient_bound") / (self.records // self.blocks)
 
+    def event(self, sigma: Exact) -> SubsampledGaussianEvent:
+        """What runs when this training runs with noise ``sigma``."""
+        return _event(self, sigma)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainTraining:
@@ -169,8 +173,25 @@ class PlainTraining:
         """C."""
         return positive(self.gradient_bound, "gradient_bound")
 
+    def event(self, sigma: Exact) -> SubsampledGaussianEvent:
+        """What runs when this training runs with noise ``sigma``."""
+        return _event(self, sigma)
+
 
 Training = BlockedTraining | PlainTraining
+
+
+def _event(training: Training, sigma: Exact) -> SubsampledGaussianEvent:
+    weight = training.weight
+    first, rest = (weight.first, weight.second) if isinstance(weight, BetaWeight) else (1.0, 0.0)
+    return SubsampledGaussianEvent(
+        sigma=nonnegative(sigma, "sigma"),
+        contribution=training.largest_contribution,
+        probability=positive(training.probability, "probability"),
+        weight_first=Fraction(first),
+        weight_rest=Fraction(rest),
+        compositions=Fraction(training.compositions),
+    )
 
 
 def _check_schedule(probability: Exact, gradient_bound: Exact, steps: int, draws: int) -> None:
@@ -292,37 +313,11 @@ def _proper_delta(delta: Exact) -> Fraction:
     return value
 
 
-def _float_below(value: Fraction) -> float:
-    """The largest double <= a rational > 0."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
-
-
-def _float_above(value: Fraction) -> float:
-    """The least double >= a rational > 0; ``inf`` above the doubles."""
-    try:
-        near = float(value)
-    except OverflowError:
-        return math.inf
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
 def _noise(sigma: Exact) -> Fraction | float:
     """sigma as an exact number, or 0.0 or inf."""
     if isinstance(sigma, float) and sigma == math.inf:
         return math.inf
     return nonnegative(sigma, "sigma") or 0.0
-
-
-def _step(training: Training, sigma: Fraction) -> SubsampledGaussian | None:
-    """The step at noise sigma, with shift and probability rounded up; ``None`` where the noise is as good as none."""
-    shift = _float_above(training.largest_contribution / sigma)
-    # A float may stand for the decimal that it prints as or for itself: two ulps cover both.
-    shift = math.nextafter(math.nextafter(shift, math.inf), math.inf)
-    if not shift <= _LARGEST_SHIFT:
-        return None
-    q = min(_float_above(positive(training.probability, "probability")), 1.0)
-    return SubsampledGaussian(probability=q, shift=shift, weight=training.weight)
 
 
 def epsilon_upper(
@@ -368,10 +363,10 @@ def _account(
     """(epsilon, order) at one sigma."""
     if sigma == math.inf:
         return 0.0, None
-    step = None if sigma == 0 else _step(training, Fraction(sigma))
+    step = None if sigma == 0 else training.event(Fraction(sigma)).step()
     if step is None:
         return math.inf, None
-    below = _float_below(delta)
+    below = float_below(delta)
     if method == "pld":
         return pld.epsilon_upper(step, compositions=training.compositions, delta=below), None
     if method == "rdp":
@@ -434,11 +429,11 @@ def delta_upper(
     >>> delta_upper(training, sigma=1, epsilon="9.9972562") <= 1e-5
     True
     """
-    noise, eps = _noise(sigma), _float_below(parse_epsilon(epsilon))
+    noise, eps = _noise(sigma), float_below(parse_epsilon(epsilon))
     _checked_method(training, method)
     if noise == math.inf:
         return 0.0
-    step = None if noise == 0 else _step(training, Fraction(noise))
+    step = None if noise == 0 else training.event(Fraction(noise)).step()
     if step is None:
         return 1.0
     if method == "pld":
@@ -490,7 +485,7 @@ def calibrate_sigma(
     """
     target, exact_delta = parse_epsilon(epsilon), _proper_delta(delta)
     _checked_method(training, method)
-    goal = _float_below(target)
+    goal = float_below(target)
     guess = leading_scale(training, epsilon=target, delta=exact_delta)
     start = guess.limit * 1.002 if method == "pld" else guess.renyi if _is_mironov(method, paper) else guess.limit * 1.1
     start = max(start, 1e-3 * float(training.largest_contribution))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_integer, check_level, check_real
 from psephos.central.borda import borda_margins
-from psephos.central.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.central.exponential import exponential_order
 from psephos.central.footrule import footrule_order
 from psephos.central.gaussian import gaussian_margins
@@ -36,6 +35,7 @@ from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
+from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.privacy.events import Event
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_integer, check_level, parse_delta, parse_epsilon
-from psephos.central.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.central.consensus import check_public_facts
 from psephos.central.json_parts import (
     budget_from_json,
@@ -41,6 +40,7 @@ from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.margins import pair_counts
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
+from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.privacy.events import event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ __all__ = [
     "TotalOption",
     "UnitOption",
     "check_files",
+    "check_output",
     "read_data",
     "read_items",
     "split_budget",
@@ -151,9 +153,16 @@ def check_files(
         raise ParameterError("--ledger and --dataset go together")
     if ledger is None and (budget is not None or request_id is not None):
         raise ParameterError("--budget and --request-id need --ledger and --dataset")
-    for other in (file, ledger, items):
+    check_output(output, "--output", read=(file, ledger, items))
+
+
+def check_output(output: Path | None, option: str, *, read: Iterable[Path | None]) -> None:
+    """Refuse an output that would overwrite what is read."""
+    from psephos.errors import ParameterError
+
+    for other in read:
         if output is not None and other is not None and (output.resolve() == other.resolve() or _same(output, other)):
-            raise ParameterError(f"--output must not be {str(other)!r}, which is read")
+            raise ParameterError(f"{option} must not be {str(other)!r}, which is read")
 
 
 def _same(output: Path, other: Path) -> bool:

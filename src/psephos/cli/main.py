@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from psephos.cli import check, consensus, cost, ledger, plan, randomise, scores
+from psephos.cli import check, consensus, cost, ledger, plan, posterior, randomise, scores
 
 __all__ = ["app", "run"]
 
@@ -27,6 +27,7 @@ app.command("check")(check.check)
 app.command("cost")(cost.cost)
 app.command("consensus")(consensus.consensus)
 app.command("scores")(scores.scores)
+app.command("posterior")(posterior.posterior)
 app.command("randomise")(randomise.randomise)
 ledger_app = typer.Typer(help="What has been spent on each dataset.", no_args_is_help=True)
 ledger_app.command("show")(ledger.show)

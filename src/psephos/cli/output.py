@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ __all__ = [
     "csv_cell",
     "note",
     "progress",
+    "progress_steps",
     "quiet_stdout",
     "shown",
     "spending",
@@ -77,6 +78,21 @@ def progress(label: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+
+
+@contextmanager
+def progress_steps(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on stderr that (steps done, steps) moves; without a terminal only what :func:`progress` says."""
+    if not sys.stderr.isatty():
+        with progress(label):
+            yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, steps: bar.update(task, completed=done, total=steps)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from, and count: FPR is how often the test says "second" under the first input, 
 (Clopper-Pearson) limits at ``confidence`` turn the counts into a lower bound on the loss:
 
 * a mu-Gaussian-DP mechanism has ``Phi^-1(TPR) - Phi^-1(FPR) <= mu``;
-* an epsilon-DP mechanism has ``TPR <= exp(epsilon) FPR``.
+* an (epsilon, delta)-DP mechanism has ``TPR <= exp(epsilon) FPR + delta``.
 
 A bound above the claim refutes the claim (up to 1 - confidence); a bound below it proves nothing. Each of the two
 limits gets half of 1 - confidence. Source: Nasr et al. (2023), "Tight auditing", section 3; exact limits: Clopper
@@ -49,11 +49,14 @@ def mu_lower_bound(*, false_alarms: int, hits: int, trials: int, confidence: flo
     return max(0.0, float(ndtri(lower) - ndtri(upper)))
 
 
-def epsilon_lower_bound(*, false_alarms: int, hits: int, trials: int, confidence: float = 0.95) -> float:
-    """A lower confidence bound on epsilon of a pure mechanism; ``trials`` outputs under each input.
+def epsilon_lower_bound(
+    *, false_alarms: int, hits: int, trials: int, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """A lower confidence bound on epsilon of a mechanism at ``delta``; ``trials`` outputs under each input.
 
     >>> round(epsilon_lower_bound(false_alarms=1000, hits=2718, trials=10_000), 2)
     0.91
     """
     upper, lower = _limits(false_alarms, hits, trials, confidence)
-    return max(0.0, math.log(lower / upper)) if lower else 0.0
+    rest = lower - check_real(delta, "delta", low=0.0, high=1.0)
+    return max(0.0, math.log(rest / upper)) if rest > 0 else 0.0

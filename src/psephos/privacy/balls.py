@@ -24,6 +24,7 @@ __all__ = [
     "discrete_laplace_tail",
     "gaussian_delta_at_most",
     "gaussian_delta_ball",
+    "geometric_tail",
     "rounded_gaussian_tail",
     "sqrt_upper",
 ]
@@ -97,6 +98,15 @@ def discrete_laplace_tail(scale: Fraction, j: int) -> BallAt:
 
     def tail(_precision: int) -> Ball:
         return 2 * ball(-j / scale).exp() / (1 + ball(-1 / scale).exp())
+
+    return tail
+
+
+def geometric_tail(failure: Fraction, j: int) -> BallAt:
+    """P(X >= j) = ``failure ** j`` for the number X of failures before the first success, j >= 1."""
+
+    def tail(_precision: int) -> Ball:
+        return ball(failure) ** j
 
     return tail
 

@@ -6,14 +6,18 @@ what it does not know. Serialised events go through a closed table of tags.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from psephos._check import Exact, exact
+from psephos._check import Exact, exact, parse_delta
 from psephos.errors import ParameterError
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.gaussian import epsilon_upper
+
+if TYPE_CHECKING:
+    from psephos.privacy.subsampled import SubsampledGaussian
 
 __all__ = [
     "ComposedGaussianEvent",
@@ -21,10 +25,14 @@ __all__ = [
     "DiscreteLaplaceEvent",
     "Event",
     "ExponentialEvent",
+    "ResampledGaussianEvent",
     "RoundedGaussianEvent",
+    "SubsampledGaussianEvent",
     "epsilon_of",
     "event_from_json",
     "event_to_json",
+    "float_above",
+    "float_below",
 ]
 
 
@@ -72,7 +80,87 @@ class ExponentialEvent:
     cost_range: Fraction
 
 
-_Flat = RoundedGaussianEvent | DiscreteLaplaceEvent | ExponentialEvent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubsampledGaussianEvent:
+    """``compositions`` Gaussian releases of Poisson-subsampled sums, each with a fresh subsample and a public weight.
+
+    Attributes
+    ----------
+    sigma
+        Standard deviation of the noise.
+    contribution
+        Largest norm of one record's part of a sum at weight 1, in the unit of sigma.
+    probability
+        Of a record to be in a subsample.
+    weight_first, weight_rest
+        The public weight of a record has the law Beta(first, rest), or is 1 where rest is 0.
+    compositions
+        How many releases.
+    """
+
+    sigma: Fraction
+    contribution: Fraction
+    probability: Fraction
+    weight_first: Fraction
+    weight_rest: Fraction
+    compositions: Fraction
+
+    def step(self) -> SubsampledGaussian | None:
+        """One release as the accountants see it, rounded to more loss; ``None`` where noise is as good as absent."""
+        from psephos.privacy.subsampled import BetaWeight, FixedWeight, SubsampledGaussian
+
+        if not self.sigma:
+            return None
+        shift = float_above(self.contribution / self.sigma)
+        # A float may stand for the decimal that it prints as or for itself: two ulps cover both.
+        shift = math.nextafter(math.nextafter(shift, math.inf), math.inf)
+        if not shift <= _LARGEST_SHIFT:
+            return None
+        weight = BetaWeight(float(self.weight_first), float(self.weight_rest)) if self.weight_rest else FixedWeight()
+        return SubsampledGaussian(probability=min(float_above(self.probability), 1.0), shift=shift, weight=weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResampledGaussianEvent:
+    """``resamples`` Gaussian releases, each of n draws with replacement from the ``records`` = n records.
+
+    Attributes
+    ----------
+    sigma
+        Standard deviation of the noise.
+    sensitivity
+        By how much the statistic moves when one of the n draws is replaced, in the unit of sigma.
+    records, resamples
+        Whole numbers.
+    """
+
+    sigma: Fraction
+    sensitivity: Fraction
+    records: Fraction
+    resamples: Fraction
+
+
+_LARGEST_SHIFT = 1e6
+
+
+def float_above(value: Fraction) -> float:
+    """The least double >= a rational > 0; ``inf`` above the doubles."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def float_below(value: Fraction) -> float:
+    """The largest double <= a rational > 0."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
+
+
+_Flat = (
+    RoundedGaussianEvent | DiscreteLaplaceEvent | ExponentialEvent | SubsampledGaussianEvent | ResampledGaussianEvent
+)
 _Composed = ComposedGaussianEvent | ComposedLaplaceEvent
 Event = _Flat | _Composed
 
@@ -82,6 +170,8 @@ _TAGS: dict[str, type[_Flat]] = {
     "rounded-gaussian": RoundedGaussianEvent,
     "discrete-laplace": DiscreteLaplaceEvent,
     "exponential": ExponentialEvent,
+    "subsampled-gaussian": SubsampledGaussianEvent,
+    "resampled-gaussian": ResampledGaussianEvent,
 }
 _COMPOSED: dict[str, type[_Composed]] = {
     "composed-gaussian": ComposedGaussianEvent,
@@ -106,6 +196,27 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
         return sum((part.sensitivity / part.scale for part in event.parts), Fraction(0))
     if isinstance(event, ExponentialEvent):
         return event.rate * event.cost_range
+    if isinstance(event, SubsampledGaussianEvent):
+        from psephos.privacy import pld
+
+        step = event.step()
+        if step is None:
+            raise ParameterError("no finite epsilon: the noise is as good as none")
+        return Fraction(
+            pld.epsilon_upper(step, compositions=int(event.compositions), delta=float_below(parse_delta(delta)))
+        )
+    if isinstance(event, ResampledGaussianEvent):
+        from psephos.privacy import resampled
+
+        loss = resampled.epsilon_upper(
+            shift=float_above(event.sensitivity / event.sigma) if event.sigma else 1e100,
+            records=int(event.records),
+            resamples=int(event.resamples),
+            delta=float_below(parse_delta(delta)),
+        )
+        if loss == math.inf:
+            raise ParameterError("no finite epsilon: the noise is as good as none")
+        return Fraction(loss)
     raise ParameterError(f"no bound is known for the event {type(event).__name__}")
 
 

@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 
 from psephos._check import check_integer
 from psephos.errors import ParameterError
-from psephos.privacy.balls import BallAt, LazyUniform, discrete_laplace_tail, rounded_gaussian_tail
+from psephos.privacy.balls import (
+    BallAt,
+    LazyUniform,
+    discrete_laplace_tail,
+    geometric_tail,
+    rounded_gaussian_tail,
+)
 from psephos.privacy.bits import BitSource
 
 __all__ = [
@@ -35,6 +41,7 @@ __all__ = [
     "discrete_laplace",
     "discrete_laplace_array",
     "exponential_choice",
+    "geometric_array",
     "rounded_gaussian",
     "rounded_gaussian_array",
     "uniform_below",
@@ -196,6 +203,20 @@ def rounded_gaussian_array(sigma: Fraction, size: int, bits: BitSource) -> NDArr
     return _rounded_gaussian_from_words(sigma, bits.words(size), bits)
 
 
+def geometric_array(probability: Fraction, size: int, bits: BitSource) -> NDArray[Any]:
+    """``size`` independent numbers of failures before the first success: ``P(X >= j) = (1 - probability)^j``.
+
+    ``probability`` is a rational from 2**-40 to below 1. int64, but for a chance below 2^-2^20 of Python integers.
+
+    >>> from psephos.privacy import SystemBits
+    >>> bool(geometric_array(Fraction(1, 2), 100, SystemBits()).min() >= 0)
+    True
+    """
+    if not isinstance(probability, Fraction) or not Fraction(1, FAST_SCALE) <= probability < 1:
+        raise ParameterError(f"probability must be a rational (Fraction) >= 2**-40 and < 1, got {probability!r}")
+    return _geometric_from_words(probability, bits.words(size), bits)
+
+
 def _check_scale(scale: Fraction) -> None:
     if not isinstance(scale, Fraction) or not scale > 0:
         raise ParameterError(f"scale must be a rational (Fraction) > 0, got {scale!r}")
@@ -227,6 +248,34 @@ def _discrete_laplace_from_words(scale: Fraction, words: NDArray[np.uint64], bit
         return result
 
     return _from_words(words, bits, outer, b, 0.0, lambda j: discrete_laplace_tail(scale, j))
+
+
+def _geometric_from_words(probability: Fraction, words: NDArray[np.uint64], bits: BitSource) -> NDArray[Any]:
+    failure = 1 - probability
+    # P(|X| >= j) = failure^j, so |X| = floor(ln U / ln failure).
+    scale = -1 / math.log1p(-float(probability)) if probability < Fraction(1, 2) else -1 / math.log(float(failure))
+
+    def outer(tail: NDArray[np.float64]) -> NDArray[np.float64]:
+        result: NDArray[np.float64] = -np.log(tail)
+        return result
+
+    # Minibatches draw millions. For u >= 2^30, U in [u, u + 1] / 2^63 leaves -ln U within 2^-30, and the doubles err by
+    # less than the margin: away from integers by more than both, one logarithm decides what the bracket would.
+    u = words >> np.uint64(1)
+    quantile = outer(np.maximum(u, 1).astype(np.float64) * 2.0**-63) * scale
+    values = np.floor(quantile)
+    rest = quantile - values
+    slack = scale * (2.0**-30 + 46 * _MARGIN)
+    open_draws = np.flatnonzero((rest <= slack) | (rest >= 1 - slack) | (u < np.uint64(2**30)))
+    values[open_draws] = 0
+    whole: NDArray[Any] = values.astype(np.int64)
+    if open_draws.size:
+        # Its sign is of no interest: the law of |X| is geometric.
+        decided = np.abs(_from_words(words[open_draws], bits, outer, scale, 0.0, lambda j: geometric_tail(failure, j)))
+        if decided.dtype == object:
+            whole = whole.astype(object)
+        whole[open_draws] = decided
+    return whole
 
 
 def _from_words(

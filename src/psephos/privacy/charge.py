@@ -27,7 +27,8 @@ def warn_if_weak(guarantee: Guarantee, units: int) -> None:
         text = f"epsilon {decimal_text(guarantee.epsilon)} is so large that it gives practically no protection"
         warnings.warn(PrivacyWarning(text), stacklevel=3)
     if guarantee.delta * units >= 1:
-        text = f"delta {decimal_text(guarantee.delta)} would allow publishing one of {units} {guarantee.unit}s outright"
+        of = "people" if guarantee.unit == "person" else f"{guarantee.unit}s"
+        text = f"delta {decimal_text(guarantee.delta)} would allow publishing one of {units} {of} outright"
         warnings.warn(PrivacyWarning(text), stacklevel=3)
 
 

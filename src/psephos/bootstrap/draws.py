@@ -1,0 +1,130 @@
+"""Posterior draws: what every sampler of this package returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos._check import check_level
+from psephos._extras import load_extra
+from psephos.errors import ParameterError
+
+__all__ = ["PosteriorDraws"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PosteriorDraws:
+    """Draws of a parameter, or of one parameter at each of several levels.
+
+    Attributes
+    ----------
+    values
+        ``(draws, d)``, or ``(levels, draws, d)`` where the target is a family. A draw has the same number at every
+        level: ``values[:, b]`` is one draw of the whole process.
+    names
+        Of the d coordinates.
+    levels
+        The indices of the family (quantile levels), increasing, or ``None``.
+
+    >>> draws = PosteriorDraws(values=np.array([[0.0], [1.0], [2.0]]), names=("mean",))
+    >>> draws.mean(), draws.intervals(level=0.5)
+    (array([1.]), array([[0.5, 1.5]]))
+    """
+
+    values: Array
+    names: tuple[str, ...]
+    levels: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.values)
+        expected = 2 if self.levels is None else 3
+        if len(shape) != expected or shape[-1] != len(self.names) or not shape[-2]:
+            raise ParameterError(f"values must be {expected}-dimensional with one column a name, got shape {shape}")
+        if self.levels is not None and (len(self.levels) != shape[0] or not np.all(np.diff(self.levels) > 0)):
+            raise ParameterError(f"levels must be increasing and one a block of values, got {self.levels}")
+
+    @property
+    def count(self) -> int:
+        """How many draws there are."""
+        return int(self.values.shape[-2])
+
+    def mean(self) -> Array:
+        """Mean over the draws: ``(d,)`` or ``(levels, d)``."""
+        return np.asarray(self.values.mean(axis=-2))
+
+    def sd(self) -> Array:
+        """Standard deviation over the draws, ``(d,)`` or ``(levels, d)``."""
+        return np.asarray(self.values.std(axis=-2, ddof=1 if self.count > 1 else 0))
+
+    def intervals(self, *, level: float = 0.95) -> Array:
+        """Equal-tailed credible intervals, ``(d, 2)`` or ``(levels, d, 2)``.
+
+        Parameters
+        ----------
+        level
+            Credibility, 0 < level <= 0.9999.
+        """
+        tail = (1 - check_level(level)) / 2
+        return np.moveaxis(np.quantile(self.values, [tail, 1 - tail], axis=-2), 0, -1)
+
+    def at(self, level: float) -> PosteriorDraws:
+        """The draws at one level of the family."""
+        if self.levels is None:
+            raise ParameterError("these draws are not indexed by levels")
+        if level not in self.levels:
+            raise ParameterError(f"level must be one of {self.levels}, got {level!r}")
+        return PosteriorDraws(values=self.values[self.levels.index(level)], names=self.names)
+
+    def replaced(self, values: ArrayLike) -> PosteriorDraws:
+        """The same names and levels with other values, such as those in another unit."""
+        return replace(self, values=np.asarray(values, dtype=np.float64))
+
+    def table(self, *, level: float = 0.95) -> str:
+        """Mean, standard deviation and interval of every coordinate, as text.
+
+        >>> print(PosteriorDraws(values=np.array([[0.0], [1.0], [2.0]]), names=("mean",)).table())
+        coordinate  mean  sd  2.5%  97.5%
+        mean           1   1  0.05   1.95
+        """
+        tail = 100 * (1 - check_level(level)) / 2
+        head = ["coordinate", "mean", "sd", f"{tail:g}%", f"{100 - tail:g}%"]
+        bounds = self.intervals(level=level)
+        numbers = np.concatenate([self.mean()[..., None], self.sd()[..., None], bounds], axis=-1)
+        rows = [head]
+        for index in np.ndindex(numbers.shape[:-1]):
+            label = self.names[index[-1]]
+            if self.levels is not None:
+                label = f"{label} at {self.levels[index[0]]:g}"
+            rows.append([label, *(f"{number:.4g}" for number in numbers[index])])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if not column else cell.rjust(width) if row is not head else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+    def to_arviz(self) -> Any:
+        """The draws as an ``arviz.InferenceData`` of one chain, one variable a coordinate.
+
+        Independent draws: their order carries nothing. Levels become a dimension ``level``.
+
+        Raises
+        ------
+        MissingExtraError
+            without the extra ``bootstrap``.
+        """
+        arviz = load_extra("arviz", "bootstrap")
+        by_draw = self.values if self.levels is None else np.moveaxis(self.values, 0, 1)
+        posterior = {name: by_draw[None, ..., i] for i, name in enumerate(self.names)}
+        if self.levels is None:
+            return arviz.from_dict(posterior=posterior)
+        return arviz.from_dict(
+            posterior=posterior, coords={"level": list(self.levels)}, dims={name: ["level"] for name in self.names}
+        )

@@ -1,0 +1,213 @@
+"""What a loss is to the private posterior, and what all losses share.
+
+A loss ``l(theta, x)`` has a parameter ``theta`` of d named coordinates in a public box, and a *proved* bound C on the
+l2 norm of the gradient of one record. Noise is scaled to C, so C is the one number on which privacy rests; nothing is
+clipped where a loss is bounded by itself.
+
+The same source serves numpy and JAX: functions look at the type of theta (:func:`namespace`). Results are per record,
+by elementwise products summed over the last axis and never by a matrix product, so that the numbers of one record
+depend on that record and theta alone, and not on who shares its batch.
+
+Bounds are rounded up (:func:`round_up`): they hold for the gradient as computed in doubles, not just on paper. Training
+runs in single precision and cuts each record's gradient to the bound once more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import scipy.special
+
+from psephos._check import check_real
+from psephos.errors import ParameterError
+
+__all__ = [
+    "Array",
+    "Box",
+    "Loss",
+    "OneRule",
+    "Records",
+    "check_box",
+    "check_interval",
+    "check_names",
+    "check_start",
+    "middle",
+    "namespace",
+    "round_up",
+    "special_functions",
+]
+
+#: A numpy or JAX array.
+Array = Any
+#: Arrays with one leading axis of n records; doubles (or whole numbers where a loss says so).
+Records = tuple[Array, ...]
+#: One interval for all coordinates, or one a coordinate.
+Box = tuple[float, float] | tuple[tuple[float, float], ...]
+
+_LARGEST = 1e300  # theta and data beyond would overflow in a sum of products
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """A loss whose gradient is bounded, record by record.
+
+    Attributes
+    ----------
+    names
+        The d coordinates of theta.
+    bound
+        C > 0: at every theta with entries up to 1e300, and every record of the loss's domain, the gradient's l2 norm is
+        at most C.
+    lower, upper
+        The parameter box, public; d numbers each, ``lower < upper``.
+    start
+        A public start value inside the box.
+    levels
+        The indices tau of a family of decision rules (quantile levels), or ``None`` for a single rule.
+    level_weights
+        The probability of each level when one is drawn; sums to 1.
+    whole_columns
+        Positions of the records' arrays that hold whole numbers; all others are numbers. The loss decides, not the
+        data: a program that depended on them would tell.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def bound(self) -> float: ...
+    @property
+    def lower(self) -> tuple[float, ...]: ...
+    @property
+    def upper(self) -> tuple[float, ...]: ...
+    @property
+    def start(self) -> tuple[float, ...]: ...
+    @property
+    def levels(self) -> tuple[float, ...] | None: ...
+    @property
+    def level_weights(self) -> tuple[float, ...] | None: ...
+    @property
+    def whole_columns(self) -> tuple[int, ...]: ...
+
+    def value(self, theta: Array, records: Records, level: Any = None) -> Array:
+        """The records' losses at ``theta`` (shape ``(d,)``): shape ``(n,)``. ``level``: a number, traced or not."""
+
+    def gradient(self, theta: Array, records: Records, level: Any = None) -> Array:
+        """The gradients in theta: shape ``(n, d)``. Without levels, ``level`` is ignored."""
+
+    def bound_at(self, level: float | None) -> float:
+        """The bound of the gradient at one level; :attr:`bound` for a single rule."""
+
+
+class OneRule:
+    """The part of a loss that has no family of levels."""
+
+    __slots__ = ()
+
+    bound: float
+
+    @property
+    def levels(self) -> tuple[float, ...] | None:
+        """``None``: the loss gives a single rule."""
+        return None
+
+    @property
+    def level_weights(self) -> tuple[float, ...] | None:
+        """``None``: the loss gives a single rule."""
+        return None
+
+    @property
+    def whole_columns(self) -> tuple[int, ...]:
+        """None: all arrays hold numbers."""
+        return ()
+
+    def bound_at(self, level: float | None) -> float:  # noqa: ARG002 - the protocol's signature
+        """The bound, whatever the level."""
+        return self.bound
+
+
+def namespace(*arrays: Any) -> ModuleType:
+    """``jax.numpy`` if one of the arrays is JAX's (traced or not), else ``numpy``.
+
+    >>> namespace(np.zeros(2)).__name__
+    'numpy'
+    """
+    if any(type(array).__module__.startswith("jax") for array in arrays):
+        return importlib.import_module("jax.numpy")
+    return np
+
+
+def special_functions(xp: ModuleType) -> ModuleType:
+    """The special functions (``ndtr``, ``expit``) that go with a :func:`namespace`."""
+    return scipy.special if xp is np else importlib.import_module("jax.scipy.special")
+
+
+def round_up(bound: float, *, slack: float = 2.0**-48) -> float:
+    """An upper bound of the number that a few operations in doubles gave as ``bound``.
+
+    The default slack is 32 units of 2**-53: enough for the rounding in the formula of a bound and, beside it, in a
+    gradient of few operations.
+
+    >>> 2.0 < round_up(2.0) < 2.0 + 1e-13
+    True
+    """
+    return math.nextafter(bound * (1 + slack), math.inf)
+
+
+def middle(low: float, high: float) -> float:
+    """The midpoint, without overflow."""
+    return low / 2 + high / 2
+
+
+def check_names(names: object, name: str) -> tuple[str, ...]:
+    """Return distinct texts that are not blank, at least one."""
+    allowed = "a sequence of different names, at least one, none blank"
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise ParameterError(f"{name} must be {allowed}, got {names!r}")
+    for entry in names:
+        if not isinstance(entry, str) or not entry.strip():
+            raise ParameterError(f"{name} must be {allowed}, got {entry!r}")
+        if list(names).count(entry) > 1:
+            raise ParameterError(f"{name} must be {allowed}, got {entry!r} twice")
+    return tuple(names)
+
+
+def check_interval(value: object, name: str, *, low: float = -_LARGEST, high: float = _LARGEST) -> tuple[float, float]:
+    """Return a pair with ``low <= first < second <= high``; inverted, equal and NaN are refused."""
+    allowed = f"a pair (a, b) with {low:g} <= a < b <= {high:g}"
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    try:
+        first, second = (check_real(entry, name, low=low, high=high) for entry in value)
+    except ParameterError:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}") from None
+    if not first < second:
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}")
+    return first, second
+
+
+def check_box(box: object, names: Sequence[str], name: str) -> tuple[tuple[float, float], ...]:
+    """Return one interval a coordinate, from one for all or one each."""
+    pairs: Any = box if isinstance(box, (Sequence, np.ndarray)) and not isinstance(box, (str, bytes)) else ()
+    if len(pairs) and isinstance(pairs[0], (Sequence, np.ndarray)):
+        if len(pairs) != len(names):
+            raise ParameterError(f"{name} must be one pair, or one for each of {', '.join(names)}; got {len(pairs)}")
+        return tuple(check_interval(pair, f"{name} of {key!r}") for pair, key in zip(pairs, names, strict=True))
+    return (check_interval(box, name),) * len(names)
+
+
+def check_start(
+    start: object, lower: Sequence[float], upper: Sequence[float], default: Sequence[float]
+) -> tuple[float, ...]:
+    """Return a start inside the box; an empty one becomes ``default``."""
+    if isinstance(start, (str, bytes)) or not isinstance(start, (Sequence, np.ndarray)):
+        raise ParameterError(f"start must be {len(lower)} numbers, got {start!r}")
+    if not len(start):
+        return tuple(float(entry) for entry in default)
+    if len(start) != len(lower):
+        raise ParameterError(f"start must be {len(lower)} numbers, got {len(start)}")
+    return tuple(check_real(entry, f"start[{i}]", low=lower[i], high=upper[i]) for i, entry in enumerate(start))

@@ -1,0 +1,201 @@
+"""The trained sampler: a map from public weights to the parameter, with its guarantee.
+
+Training paid for the map; drawing from it reads no record and costs nothing. A sampler on disk is one ``.npz`` archive
+of plain arrays and a JSON header, read without pickles. It holds no key, no seed and nothing of a minibatch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psephos._check import check_integer
+from psephos.bootstrap.accountant import METHODS, BlockedTraining, Method, NoiseScale, calibrate_sigma
+from psephos.bootstrap.blocks import dirichlet_weights
+from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.generator import Layers, evaluate
+from psephos.errors import ParameterError
+from psephos.privacy.guarantee import Guarantee
+
+__all__ = ["Posterior"]
+
+_SCHEMA = "psephos.posterior/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Posterior:
+    """A private sampler of a posterior.
+
+    Attributes
+    ----------
+    layers
+        Of the generator.
+    names, lower, upper
+        Of the d coordinates: names and the box of the parameter.
+    levels
+        Levels it was trained at, or ``None``.
+    pseudo_blocks
+        Blocks of pseudo-samples.
+    training
+        Public facts that the accountants saw.
+    noise
+        The standard deviation of the training's noise and what it gives; see :meth:`noise_scales`.
+    guarantee
+        What is promised.
+    secure
+        Whether every secret bit came from the operating system.
+    """
+
+    layers: Layers
+    names: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    levels: tuple[float, ...] | None
+    pseudo_blocks: int
+    training: BlockedTraining
+    noise: NoiseScale
+    guarantee: Guarantee
+    secure: bool
+
+    def sample(
+        self, draws: int, *, levels: Sequence[float] | None = None, rng: np.random.Generator | None = None
+    ) -> PosteriorDraws:
+        """Independent draws: fresh weights through the map. Free of privacy cost.
+
+        Parameters
+        ----------
+        draws
+            How many, >= 1.
+        levels
+            Of a family: increasing, within the range of those trained at; the trained ones if absent. One draw uses
+            the same weights at all of them.
+        rng
+            For the weights; a fresh one if absent. Draws are public, so this needs no secret.
+        """
+        count = check_integer(draws, "draws", low=1)
+        generator = np.random.default_rng() if rng is None else rng
+        facts = self.training
+        weights = dirichlet_weights(
+            facts.blocks, facts.gamma, count, generator, alpha=facts.alpha, pseudo_blocks=self.pseudo_blocks
+        )
+        if self.levels is None:
+            if levels is not None:
+                raise ParameterError("levels: this posterior is not indexed by levels")
+            values = evaluate(self.layers, weights, lower=self.lower, upper=self.upper)
+            return PosteriorDraws(values=values, names=self.names)
+        chosen = self.levels if levels is None else tuple(float(level) for level in levels)
+        low, high = min(self.levels), max(self.levels)
+        if not chosen or not all(low <= level <= high for level in chosen) or not np.all(np.diff(chosen) > 0):
+            raise ParameterError(f"levels must be increasing and within [{low}, {high}], got {levels!r}")
+        values = np.stack(
+            [
+                evaluate(
+                    self.layers,
+                    np.concatenate([weights, np.full((count, 1), level)], axis=1),
+                    lower=self.lower,
+                    upper=self.upper,
+                )
+                for level in chosen
+            ]
+        )
+        return PosteriorDraws(values=values, names=self.names, levels=chosen)
+
+    def noise_scales(self) -> dict[Method, NoiseScale]:
+        """The noise that each accountant would have asked for, from public facts alone."""
+        epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
+        return {
+            method: calibrate_sigma(self.training, epsilon=epsilon, delta=delta, method=method) for method in METHODS
+        }
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the sampler to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Posterior:
+        """The inverse of :meth:`save`.
+
+        Raises
+        ------
+        ParameterError
+            naming the file, if it holds no sampler.
+        """
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except ParameterError as error:
+            raise ParameterError(f"{str(path)!r}: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """The sampler as the bytes of an ``.npz`` archive."""
+        facts = asdict(self.training)
+        header = {
+            "schema": _SCHEMA,
+            "names": self.names,
+            "lower": self.lower,
+            "upper": self.upper,
+            "levels": self.levels,
+            "pseudo_blocks": self.pseudo_blocks,
+            "training": {
+                **facts,
+                "probability": str(facts["probability"]),
+            },
+            "noise": {**asdict(self.noise), "delta": str(self.noise.delta)},
+            "guarantee": {
+                "epsilon": str(self.guarantee.epsilon),
+                "delta": str(self.guarantee.delta),
+                "unit": self.guarantee.unit,
+                "adjacency": self.guarantee.adjacency,
+                "assumptions": self.guarantee.assumptions,
+            },
+            "secure": self.secure,
+        }
+        arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+        for index, (weights, biases) in enumerate(self.layers):
+            arrays[f"weights{index}"], arrays[f"biases{index}"] = weights, biases
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Posterior:
+        """The inverse of :meth:`to_bytes`."""
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                header = json.loads(archive["header"].tobytes())
+                count = sum(name.startswith("weights") for name in archive.files)
+                layers = tuple((archive[f"weights{i}"], archive[f"biases{i}"]) for i in range(count))
+            if header["schema"] != _SCHEMA:
+                raise ParameterError(f"schema must be {_SCHEMA!r}, got {header['schema']!r}")
+            training, noise, promise = header["training"], header["noise"], header["guarantee"]
+            return cls(
+                layers=layers,
+                names=tuple(header["names"]),
+                lower=tuple(header["lower"]),
+                upper=tuple(header["upper"]),
+                levels=None if header["levels"] is None else tuple(header["levels"]),
+                pseudo_blocks=header["pseudo_blocks"],
+                training=BlockedTraining(
+                    **{**training, "probability": Fraction(training["probability"])},
+                ),
+                noise=NoiseScale(**{**noise, "delta": Fraction(noise["delta"])}),
+                guarantee=Guarantee(
+                    epsilon=Fraction(promise["epsilon"]),
+                    delta=Fraction(promise["delta"]),
+                    unit=promise["unit"],
+                    adjacency=promise["adjacency"],
+                    assumptions=tuple(promise["assumptions"]),
+                ),
+                secure=header["secure"],
+            )
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(f"not a saved posterior: {error}") from error

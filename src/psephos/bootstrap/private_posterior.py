@@ -1,0 +1,162 @@
+"""The front door: a private sampler of a posterior, paid for from a ledger."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+
+import numpy as np
+
+from psephos._check import Exact, parse_delta, parse_epsilon
+from psephos.bootstrap.accountant import Method, PaperBound
+from psephos.bootstrap.losses import Loss, Records
+from psephos.bootstrap.posterior import Posterior
+from psephos.bootstrap.train import ASSUMPTIONS, TrainingPlan, count_records, prepared
+from psephos.errors import ParameterError
+from psephos.privacy.bits import BitSource, SystemBits
+from psephos.privacy.charge import charged, check_payment, warn_if_weak
+from psephos.privacy.events import event_from_json, event_to_json
+from psephos.privacy.guarantee import Guarantee
+from psephos.privacy.ledger import Ledger
+from psephos.privacy.release import Release
+
+__all__ = ["private_posterior", "release_from_json", "release_to_json"]
+
+_SCHEMA = "psephos.posterior-release/1"
+
+
+def private_posterior(
+    records: Records,
+    loss: Loss,
+    *,
+    epsilon: Exact,
+    delta: Exact,
+    plan: TrainingPlan = TrainingPlan(),  # noqa: B008 - frozen
+    accountant: Method = "pld",
+    paper: PaperBound | None = None,
+    pseudo_records: Records = (),
+    assumptions: tuple[str, ...] = (),
+    about: str = "",
+    bits: BitSource = SystemBits(),  # noqa: B008 - stateless
+    progress: Callable[[int, int], None] | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    budget: tuple[Exact, Exact] | None = None,
+) -> Release[Posterior]:
+    """:func:`psephos.bootstrap.train`, after its (epsilon, delta) was debited.
+
+    Parameters
+    ----------
+    records, loss, epsilon, delta, plan, accountant, paper, pseudo_records, bits, progress
+        As in :func:`psephos.bootstrap.train`.
+    assumptions
+        What the holder declares beside the usual, in words; part of the guarantee.
+    about
+        Public facts that shaped the records, such as a design's ``repr``: a repeated request must have the same.
+    ledger, dataset, request_id, budget
+        As in :func:`psephos.private_consensus`: the budget is debited before any noise is drawn, and a repeated request
+        id gives the same sampler again.
+
+    Raises
+    ------
+    BudgetError
+        if the budget does not suffice.
+    InsecureBitsError
+        for a ledger with test bits.
+
+    >>> import numpy as np
+    >>> from psephos.bootstrap import MeanLoss, NetworkShape
+    >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
+    >>> plan = TrainingPlan(blocks=5, steps=20, network=NetworkShape(width=4, depth=1))
+    >>> release = private_posterior((np.full(100, 0.5),), loss, epsilon=1, delta="1e-3", plan=plan)
+    >>> release.value.sample(500).values.shape
+    (500, 1)
+    """
+    guarantee = Guarantee(
+        epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=(*ASSUMPTIONS, *assumptions)
+    )
+    people = count_records(records, "records")
+    check_payment(bits, ledger, dataset, request_id, budget)
+    warn_if_weak(guarantee, people)
+    train_now = prepared(
+        records,
+        loss,
+        guarantee=guarantee,
+        plan=plan,
+        accountant=accountant,
+        paper=paper,
+        sigma=None,
+        pseudo_records=pseudo_records,
+        bits=bits,
+        public=np.random.default_rng(),
+        progress=progress,
+    )
+    pseudo_digest = None
+    if pseudo_records:
+        pseudo_digest = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in pseudo_records)).hexdigest()
+    request = {
+        "release": "posterior",
+        "method": "pgbb",
+        "records": people,
+        "loss": repr(loss),
+        "about": about,
+        "assumptions": list(assumptions),
+        "plan": repr(plan),
+        "accountant": accountant,
+        "paper": repr(paper),
+        "pseudo_records": pseudo_digest,
+    }
+    return charged(
+        train_now,
+        guarantee=guarantee,
+        what=json.dumps(request, ensure_ascii=False),
+        ledger=ledger,
+        dataset=dataset,
+        request_id=request_id,
+        budget=budget,
+        to_json=release_to_json,
+        from_json=release_from_json,
+    )
+
+
+def release_to_json(release: Release[Posterior]) -> str:
+    """A release with its sampler as text.
+
+    >>> import numpy as np
+    >>> from psephos.bootstrap import MeanLoss, NetworkShape, simulate
+    >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
+    >>> plan = TrainingPlan(blocks=5, steps=2, network=NetworkShape(width=4, depth=1))
+    >>> release = simulate((np.full(100, 0.5),), loss, key=1, epsilon=1, delta="1e-3", plan=plan)
+    >>> again = release_from_json(release_to_json(release))
+    >>> again.event == release.event, again.guarantee == release.guarantee, again.secure
+    (True, True, False)
+    """
+    return json.dumps(
+        {
+            "schema": _SCHEMA,
+            "event": event_to_json(release.event),
+            "posterior": base64.b64encode(release.value.to_bytes()).decode(),
+        }
+    )
+
+
+def release_from_json(text: str) -> Release[Posterior]:
+    """The inverse of :func:`release_to_json`.
+
+    Raises
+    ------
+    ParameterError
+        if the text is none.
+    """
+    try:
+        data = json.loads(text)
+        if data["schema"] != _SCHEMA:
+            raise ParameterError(f"schema must be {_SCHEMA!r}, got {data['schema']!r}")
+        posterior = Posterior.from_bytes(base64.b64decode(data["posterior"], validate=True))
+        event = event_from_json(data["event"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ParameterError(f"not a saved release of a posterior: {error}") from error
+    return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)

@@ -1,0 +1,460 @@
+"""``psephos posterior``: formats, refusals, exit codes, the ledger, and rows of the fault list.
+
+Trainings of a few steps say nothing about data: what is tested is what is asked for, refused, paid, written and shown.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psephos import Ledger
+from psephos.bootstrap import Posterior, QuantileLoss, TrainingPlan, calibrate_sigma
+from psephos.cli.main import run
+from psephos.cli.output import progress_steps
+
+SRC = Path(__file__).parents[2] / "src"
+TINY = ["--steps", "20", "--blocks", "5", "--accountant", "paper"]  # the accountant that takes least time
+PAID = ["--ledger", "l.db", "--dataset", "d", "--request-id", "r"]
+BUDGET = ["--epsilon", "1", "--delta", "1e-3"]
+BOUNDS = ["--bounds", "educ=5:20", "--bounds", "wage=0:10"]
+FORMULA = ["--formula", "wage ~ educ"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """The command line in this process, where JAX is loaded once: the exit code must be ``code``."""
+
+    def here(*args, code=0):
+        monkeypatch.setattr(sys, "argv", ["psephos", "posterior", *map(str, args)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as left:
+            run()
+        out, err = capsys.readouterr()
+        assert (left.value.code or 0) == code, err
+        assert not (code and out)
+        return out, err
+
+    monkeypatch.chdir(tmp_path)
+    return here
+
+
+@pytest.fixture
+def wages(put):
+    """100 people, of whom some lie outside all bounds."""
+    rng = np.random.default_rng(1)
+    educ = rng.integers(3, 25, 100)
+    wage = 2 + 0.3 * educ + rng.normal(size=100)
+    rows = "".join(f"{w:.3f},{e},p{i}\n" for i, (w, e) in enumerate(zip(wage, educ, strict=True)))
+    put("wages.csv", "wage,educ,who\n" + rows)
+    return ["wages.csv", "--model", "quantile", *FORMULA, *BOUNDS, *BUDGET, *TINY]
+
+
+@pytest.fixture
+def duels(put):
+    rows = "".join(f"p{k},=1+1,b,left\np{k},b,c/d,tie\n" for k in range(30))
+    put("duels.csv", f"person,left,right,winner\n{rows}")
+    put("items.txt", "=1+1\nb\nc/d\n")
+    return ["duels.csv", "--model", "bradley-terry", "--items", "items.txt", *BUDGET, *TINY]
+
+
+def spent(path="l.db"):
+    return [(d.request_id, d.epsilon, d.delta, d.answer is not None) for d in Ledger(path).debits("d")]
+
+
+# ------------------------------------------------------------------ what comes out
+
+
+def test_a_process_prints_a_table_and_the_guarantee_and_loads_nothing_for_help(psephos, wages):
+    wages[wages.index("quantile")] = "huber"
+    done = psephos("posterior", *wages)
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["coordinate", "mean", "sd", "2.5%", "97.5%"]
+    assert [line.split()[0] for line in lines[1:4]] == ["intercept", "educ", "scale"]
+    assert lines[5].startswith(
+        "(1, 0.001)-differentially private for each person under replace-one adjacency, assuming"
+    )
+    assert "method pgbb, noise of standard deviation" in lines[5]
+    assert "each of 20 weighted sums of gradients (accountant paper); 100 people (their number: public)" in lines[5]
+    assert lines[5].endswith("no ledger was kept.")
+    assert "blocked bootstrap, as learnt through noise" in done.stderr
+    code = (
+        "import sys, psephos.cli.main; sys.exit(any(m in sys.modules for m in ('numpy', 'jax', 'psephos.bootstrap')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(SRC)})
+
+
+def test_every_format_holds_the_draws_of_one_paid_sampler(here, wages, tmp_path):
+    paid = [*wages, *PAID, "--budget", "1,1e-2", "--draws", "50", "--taus", "0.25,0.5", "--format", "json"]
+    first, notes = here(*paid, "--output", "d.csv", "--sampler", "s.npz")
+    document = json.loads(first)
+    assert document["schema"] == "psephos.posterior-draws/1"
+    assert (document["model"], document["draws"], document["secure"]) == ("quantile", 50, True)
+    assert document["budget"] == {"remaining_epsilon": "0", "remaining_delta": "0.009"}
+    assert (
+        document["guarantee"].items() >= {"epsilon": "1", "delta": "0.001", "people": 100, "mechanism": "pgbb"}.items()
+    )
+    assert [(row["name"], row["level"]) for row in document["coefficients"]] == [
+        ("intercept", 0.25), ("educ", 0.25), ("intercept", 0.5), ("educ", 0.5),
+    ]  # fmt: skip
+    assert document["design"]["bounds"] == {"educ": [5, 20], "wage": [0, 10]}
+    # Q7: who lay outside the bounds is nobody's business.
+    assert not any(word in (first + notes).lower() for word in ("clip", "outside", "moved"))
+
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "d.csv").read_text())))
+    assert (list(rows[0]), len(rows)) == (["level", "intercept", "educ"], 100)
+    educ = np.array([float(row["educ"]) for row in rows]).reshape(2, 50)
+    assert educ.mean(axis=1) == pytest.approx(
+        [row["mean"] for row in document["coefficients"] if row["name"] == "educ"]
+    )
+    assert np.quantile(educ[1], 0.975) == pytest.approx(document["coefficients"][3]["high"])
+
+    # The sampler has the scaled columns: education from 5 to 20 as -1 to 1, wages from 0 to 10 as they are.
+    sampler = Posterior.load(tmp_path / "s.npz")
+    assert (sampler.names, sampler.levels) == (("intercept", "educ"), (0.25, 0.5))
+    assert 7.5 * abs(educ).max() <= max(sampler.upper)
+    wide = sampler.sample(20_000, rng=np.random.default_rng(1)).mean()[:, 1] / 7.5
+    assert wide == pytest.approx(educ.mean(axis=1), abs=6 * educ.std() / 50**0.5 + 1e-12)
+
+    # P15: the same request gives the same draws for free, in any format; anything else is refused.
+    again, _ = here(*paid, "--output", "d.npz")
+    assert again == first
+    with np.load(tmp_path / "d.npz") as archive:
+        assert archive["names"].tolist() == ["intercept", "educ"]
+        assert archive["levels"].tolist() == [0.25, 0.5]
+        assert archive["values"][:, :, 1] == pytest.approx(educ)
+    here(*paid, "--bounds", "black=0:1", "--formula", "wage ~ educ + black", code=1)
+    for other in (
+        ["--taus", "0.5"],
+        ["--steps", "21"],
+        ["--delta", "2e-3"],
+        ["--response-scale", "2"],
+        ["--scaling", "unit"],
+    ):
+        assert "was used for another request" in here(*paid, *other, code=3)[1]
+    narrower = [text.replace("educ=5:20", "educ=5:21") for text in paid]  # the same loss, other columns
+    assert "was used for another request" in here(*narrower, code=3)[1]
+    assert spent() == [("r", Fraction(1), Fraction(1, 1000), True)]
+    table, _ = here(*paid[:-1], "table")
+    assert [line.split()[:3] for line in table.splitlines()[1:3]] == [
+        ["intercept", "at", "0.25"],
+        ["educ", "at", "0.25"],
+    ]
+    assert "epsilon 0 and delta 0.009 remain." in table
+    assert "needs epsilon 1" in here(*paid[: paid.index("--request-id")], code=3)[1]
+
+
+@pytest.mark.filterwarnings("ignore")  # of ArviZ and what it loads
+def test_netcdf_is_what_arviz_reads(here, wages, tmp_path):
+    arviz = pytest.importorskip("arviz")
+    here(*wages, "--draws", "7", "--taus", "0.25,0.5", "--output", "d.nc")
+    data = arviz.from_netcdf(tmp_path / "d.nc").posterior
+    assert data["educ"].shape == (1, 7, 2)
+    assert data["level"].values.tolist() == [0.25, 0.5]
+
+
+@pytest.mark.usefixtures("wages")
+def test_a_mean_has_the_units_of_its_column(here):
+    args = ["wages.csv", "--model", "mean", "--formula", "wage ~ 1", "--bounds", "wage=100:110", *BUDGET, *TINY]
+    document = json.loads(here(*args, "--clip", "2", "--format", "json")[0])
+    (row,) = document["coefficients"]
+    assert row["name"] == "mean"
+    assert 100 <= row["low"] <= row["mean"] <= row["high"] <= 110
+    assert document["guarantee"]["gradient_bound"] == 2  # a tenth of the range is 1
+
+
+def test_a_probability_needs_no_bounds_of_its_response(here, put):
+    put("x.csv", "won;age\n" + "1;20\n0;70\n" * 20)
+    args = ["x.csv", "--model", "logistic", "--formula", "won ~ age", "--bounds", "age=18:99", *BUDGET, *TINY]
+    out, _ = here(*args, "--format", "json")
+    assert [row["name"] for row in json.loads(out)["coefficients"]] == ["intercept", "age"]
+    put("x.csv", "won,age\n1,20\n2,30\n")
+    assert "row 2 below the header: column 'won' must be 0 or 1, got 2.0" in here(*args, code=1)[1]
+
+
+# ------------------------------------------------------------------ comparisons
+
+
+def test_q8_scores_of_comparisons(here, duels, tmp_path):
+    for most in ("1", "2"):
+        args = [*duels, "--max-comparisons", most, "--draws", "9"]
+        document = json.loads(here(*args, "--format", "json", "--output", "d.csv")[0])
+        assert [row["name"] for row in document["coefficients"]] == ["=1+1", "b", "c/d"]
+        assert sum(row["mean"] for row in document["coefficients"]) == pytest.approx(0, abs=1e-9)
+        guarantee = document["guarantee"]
+        assert (guarantee["people"], guarantee["comparisons_per_person"]) == (30, int(most))
+        assert guarantee["gradient_bound"] == pytest.approx(2**0.5)
+    rows = list(csv.reader(io.StringIO((tmp_path / "d.csv").read_text())))
+    assert (rows[0], len(rows)) == (["'=1+1", "b", "c/d"], 10)  # F19: no cell starts a formula
+
+
+def test_comparisons_need_persons_and_a_public_list(here, duels, put):
+    seen = [arg for arg in duels if arg not in {"--items", "items.txt"}]
+    assert "--items-public-as-seen" in here(*seen, code=2)[1]
+    assumed = json.loads(here(*seen, "--items-public-as-seen", "--format", "json")[0])
+    assert assumed["guarantee"]["assumptions"][-1] == "the list of items, as seen in the data, is public"
+    put("duels.csv", "left,right,winner\nb,=1+1,left\n")
+    assert "must say who answered" in here(*duels, code=2)[1]
+    put("duels.csv", "person,left,right,winner,weight\np,b,=1+1,left,2\n")
+    assert "weights are not used" in here(*duels, "--items-public-as-seen", code=2)[1]
+    put("duels.csv", "rank1,rank2\nb,=1+1\n")
+    assert "holds ballots" in here(*duels, code=2)[1]
+
+
+@pytest.mark.filterwarnings("ignore")  # of ArviZ and what it loads
+def test_names_that_a_format_cannot_hold_are_refused_before_the_debit(here, duels, wages, put, tmp_path):
+    pytest.importorskip("arviz")
+    Ledger("l.db").set_budget("d", epsilon=1, delta="1e-3")
+    assert "cannot hold these names" in here(*duels, *PAID, "--output", "d.nc", code=2)[1]
+    put("wages.csv", "wage,level\n1,2\n" * 10)
+    named = [text.replace("educ", "level") for text in wages]
+    put("wages.csv", "wage,level\n" + "1,2\n" * 10)
+    assert "rename the covariate" in here(*named, *PAID, "--output", "d.csv", code=2)[1]
+    assert spent() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["duels.csv", "items.txt", "l.db", "wages.csv"]
+
+
+# ------------------------------------------------------------------ refusals, all before the debit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        # P1, P2
+        (["--epsilon", "0"], "epsilon must be a number > 0"),
+        (["--epsilon", "-1"], "epsilon must be a number > 0"),
+        (["--epsilon", "nan"], "epsilon must be a number > 0"),
+        (["--epsilon", "inf"], "epsilon must be a number > 0"),
+        (["--epsilon", "True"], "epsilon must be a number > 0"),
+        (["--delta", "0"], "delta must be > 0"),
+        (["--delta", "-0.1"], "delta must be 0, or a number"),
+        (["--delta", "1"], "delta must be 0, or a number"),
+        (["--delta", "nan"], "delta must be 0, or a number"),
+        # P18
+        (["--bounds", "educ=1:2"], "given twice for 'educ'"),
+        (["--bounds", "who=10:-1"], "bounds of 'who' must be LOW:HIGH, two numbers with LOW < HIGH, got '10:-1'"),
+        (["--bounds", "who=5:5"], "LOW < HIGH, got '5:5'"),
+        (["--bounds", "who=nan:1"], "LOW < HIGH, got 'nan:1'"),
+        (["--bounds", "who=0:inf"], "LOW < HIGH, got '0:inf'"),
+        (["--bounds", "who=0:1e999"], "LOW < HIGH, got '0:1e999'"),
+        (["--bounds", "who=3"], "LOW < HIGH, got '3'"),
+        (["--bounds", "3:4"], "--bounds must be NAME=LOW:HIGH"),
+        (["--bounds", "who=0:1"], "bounds must be of columns of this design (wage, educ), got 'who'"),
+        (["--coefficient-box", "1:1"], "--coefficient-box must be LOW:HIGH"),
+        # Q1
+        (["--levels", "0"], "strictly between 0 and 1"),
+        (["--levels", "0.5,1"], "strictly between 0 and 1"),
+        (["--levels", "-0.1"], "strictly between 0 and 1"),
+        (["--levels", "1.1"], "strictly between 0 and 1"),
+        (["--levels", "nan"], "--levels must be numbers between 0 and 1"),
+        (["--levels", ""], "--levels must be numbers between 0 and 1"),
+        (["--levels", "0.5,0.5"], "levels must increase"),
+        # Q7
+        (["--formula", "wage ~ educ + black"], "bounds are required for 'black': --bounds black=LOW:HIGH"),
+        (
+            ["--formula", "y ~ `years of it`"],
+            "required for 'years of it', 'y': --bounds 'years of it'=LOW:HIGH --bounds y=",
+        ),
+        (["--formula", "wage ~ log(educ)"], "formula, position 11"),
+        (["--formula", "wage ~ educ:who"], "formula, position 12"),
+        # the rest
+        (["--model", "cubic"], "model must be one of huber, quantile, mean, logistic, bradley-terry"),
+        (["--model", "huber", "--levels", "0.5"], "--levels is for --model quantile"),
+        (["--model", "bradley-terry"], "--formula is for --model huber, quantile, mean, logistic"),
+        (["--model", "mean"], "--model mean takes no covariates"),
+        (["--scaling", "none"], "scaling must be one of symmetric, unit"),
+        (["--clip", "1"], "--clip is for --model mean"),
+        (["--items", "wages.csv"], "--items is for --model bradley-terry"),
+        (["--max-comparisons", "1"], "--max-comparisons is for --model bradley-terry"),
+        (["--method", "sgld"], "method must be one of pgbb"),
+        (["--accountant", "best"], "accountant must be one of pld, rdp, paper"),
+        (["--format", "csv"], "format must be one of table, json"),
+        (["--draws", "1"], "--draws must be a whole number >= 2 and <= 100000"),
+        (["--steps", "0"], "steps must be a whole number >= 1"),
+        (["--blocks", "2"], "--blocks must be a whole number >= 3"),
+        (["--blocks", "101"], "--blocks must be at most the number of people, got 101 for 100"),
+        (["--monte-carlo", "0"], "--monte-carlo must be a whole number >= 1"),
+        (["--probability", "1.5"], "probability"),
+        (["--learning-rate", "nan"], "learning_rate must be a number"),
+        (["--response-scale", "0"], "response_scale must be a number"),
+        (["--output", "d.txt"], "--output must end in .nc, .csv, .npz"),
+        (["--output", "wages.csv"], "--output must not be 'wages.csv', which is read"),
+        (["--sampler", "./l.db"], "--sampler must not be 'l.db', which is read"),
+        (["--output", "x.npz", "--sampler", "./x.npz"], "must be two files"),
+        (["--output", "missing/d.csv"], "missing/d.csv"),
+        (["--sampler", "."], "directory"),
+        (["--sampler", "wages.csv/s.npz"], "wages.csv/s.npz"),
+    ],
+)
+def test_refused_and_nothing_paid(here, wages, tmp_path, arguments, words):
+    Ledger("l.db").set_budget("d", epsilon=1, delta="1e-3")
+    assert words in here(*wages, *PAID, *arguments, code=2)[1]
+    assert spent() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["l.db", "wages.csv"]
+
+
+def test_what_must_be_given(here, wages):
+    for option in ("--epsilon", "--delta", "--model"):
+        at = wages.index(option)
+        assert option in here(*wages[:at], *wages[at + 2 :], code=2)[1]
+    at = wages.index("--formula")
+    assert "--formula is required for --model quantile" in here(*wages[:at], *wages[at + 2 :], code=2)[1]
+    bare = [arg for arg in wages if arg not in BOUNDS]
+    assert (
+        "bounds are required for 'educ', 'wage': --bounds educ=LOW:HIGH --bounds wage=LOW:HIGH"
+        in here(*bare, code=2)[1]
+    )
+    far = [text.replace("wage=0:10", "wage=1000000:1000001") for text in wages]
+    assert "subtract a public number" in here(*far, code=2)[1]
+    assert "--ledger and --dataset go together" in here(*wages, "--ledger", "l.db", code=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("wage,educ\n1,2\n3,nan\n", "wages.csv:3: column 'educ' must be a finite number, got 'nan'"),  # N10
+        ("wage,educ\n1,inf\n", "wages.csv:2: column 'educ'"),
+        ("wage,educ\n1,\n", "wages.csv:2: column 'educ'"),
+        ('wage,educ\n1,"1,000"\n', "got '1,000'"),  # F7
+        ("wage,educ\n1,1_000\n", "got '1_000'"),
+        (b"\xff\xfew\x00", "UTF-16"),  # F10
+        (b"wage,educ\n1,2\x96\n", "byte 0x96 at offset 13"),
+        ("wage,educ,educ\n1,2,3\n", "column 'educ' occurs twice; columns found: wage, educ, educ"),  # F18
+        ("1,2\n3,4\n", "no column 'wage'; columns found: 1, 2; wanted: wage, educ"),
+        ("wage,educ\n1,2,3\n", "wages.csv:2: a row must have 2 cells, got 3"),
+        ("wage,educ\n1\n", "wages.csv:2: a row must have 2 cells, got 1"),
+        ("wage,educ\n", "no rows below the header"),
+        ("", "the file is empty"),
+        ("wage|educ\n1|2\n", "no column 'wage'; columns found: wage|educ"),  # F17
+        ("1: 1,2\n2: 2,1\n", "no column 'wage'"),
+        (gzip.compress(b"wage,educ\n1,2\n")[:-9], "damaged or cut short"),
+    ],
+)
+def test_faulty_files_exit_with_1_and_nothing_is_paid(here, wages, put, content, words):
+    Ledger("l.db").set_budget("d", epsilon=1, delta="1e-3")
+    put("wages.csv", content)
+    assert words in here(*wages, *PAID, "--output", "d.csv", code=1)[1]
+    assert spent() == []
+    assert not Path("d.csv").exists()
+
+
+def test_a_file_that_is_no_file(here, wages):
+    assert "none.csv" in here("none.csv", *wages[1:], code=2)[1]
+    here(".", *wages[1:], code=2)
+
+
+# ------------------------------------------------------------------ data that are hard
+
+
+@pytest.mark.filterwarnings("ignore::psephos.errors.PrivacyWarning")
+@pytest.mark.parametrize(
+    "rows",
+    ["3,5\n5,10\n4,7.5\n6,12.5\n9,20\n", "4,5\n4,9\n4,9\n4,11\n4,20\n", "99,5\n99,9\n99,9\n99,9\n99,1e300\n"],
+)
+def test_q2_exact_fits_and_equal_responses_give_finite_draws(here, wages, put, rows):
+    put(
+        "wages.csv", b"\xef\xbb\xbf" + ("wage;educ\n" + rows).replace(",", ";").replace("\n", "\r\n").encode()
+    )  # F10, F11
+    rows = json.loads(here(*wages, "--taus", "0.5", "--format", "json")[0])["coefficients"]
+    assert all(np.isfinite([row["mean"], row["sd"], row["low"], row["high"]]).all() for row in rows)
+
+
+def test_q4_a_response_of_few_values_and_a_zipped_file(here, wages, put):
+    put("wages.csv", gzip.compress(b"educ,wage\n" + b"6,1\n7,1\n8,2\n9,3\n" * 25))
+    document = json.loads(here(*wages, "--taus", "0.25,0.5", "--format", "json")[0])
+    assert all(np.isfinite(row["mean"]) for row in document["coefficients"])
+    # P20: the noise that is stated is the accountant's for these public facts.
+    plan = TrainingPlan(blocks=5, steps=20, draws=5, probability="0.01", learning_rate=1e-3)
+    radius = QuantileLoss(covariates=("a", "b"), covariate_bound=2**0.5, coefficient_box=(-1, 1), levels=(0.25,)).bound
+    facts = plan.facts(records=100, gradient_bound=radius)
+    guarantee = document["guarantee"]
+    assert guarantee["gradient_bound"] == pytest.approx(0.75 * 2**0.5)
+    wanted = calibrate_sigma(facts, epsilon=1, delta="1e-3", method="paper").sigma
+    assert guarantee["noise_sd"] == pytest.approx(wanted, rel=1e-9)
+
+
+# ------------------------------------------------------------------ the ledger
+
+
+def test_p11_a_budget_is_spent_to_the_last_part_and_no_further(here, wages):
+    ledger = Ledger("l.db")
+    ledger.set_budget("d", epsilon=1, delta="1e-3")
+    for part in range(10):
+        ledger.debit("d", epsilon="1/11", request_id=str(part), what="another release")
+    paid = [*wages, "--taus", "0.25,0.5", "--epsilon", "1/11", *PAID[:-2]]
+    out, _ = here(*paid, "--format", "json")
+    assert json.loads(out)["budget"] == {"remaining_epsilon": "0", "remaining_delta": "0"}
+    assert (
+        "left, and the request needs epsilon 1e-30"
+        in here(*paid, "--epsilon", "1e-30", "--accountant", "rdp", code=3)[1]
+    )
+    assert len(spent()) == 11
+    assert "has no budget" in here(*paid, "--dataset", "other", code=3)[1]
+    assert "cannot change" in here(*paid, "--budget", "2,1e-3", code=2)[1]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_p13_a_release_that_was_killed_stays_spent(here, wages, tmp_path):
+    Ledger("l.db").set_budget("d", epsilon=2, delta="1e-2")
+    long = [*wages, "--steps", "100000000", *PAID]
+    command = [sys.executable, "-m", "psephos", "posterior", *long]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        until = time.monotonic() + 100
+        while not spent() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        out, err = process.communicate()
+    assert spent() == [("r", Fraction(1), Fraction(1, 1000), False)], err
+    assert out == b""
+    assert "its answer is missing; its budget stays spent" in here(*long, code=3)[1]
+    assert Ledger("l.db").remaining("d") == (Fraction(1), Fraction(9, 1000))
+
+
+def test_an_extra_that_is_missing_is_named_before_the_debit(here, wages, monkeypatch):
+    Ledger("l.db").set_budget("d", epsilon=1, delta="1e-3")
+    monkeypatch.setitem(sys.modules, "psephos.bootstrap.training_loop", None)
+    assert "pip install 'psephos[bootstrap]'" in here(*wages, *PAID, code=2)[1]
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    assert (
+        "arviz is not installed: pip install 'psephos[bootstrap]'" in here(*wages, *PAID, "--output", "d.nc", code=2)[1]
+    )
+    assert spent() == []
+
+
+# ------------------------------------------------------------------ progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_steps_and_anything_else_does_not(monkeypatch, capsys):
+    with progress_steps("training") as report:
+        assert report is None
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_steps("training") as report:
+        report(30, 120)
+    assert "training" in sys.stderr.getvalue()
+    assert "25%" in sys.stderr.getvalue()
