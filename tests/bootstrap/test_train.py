@@ -363,7 +363,9 @@ def test_a_simulation_promises_what_its_noise_gives(sigma):
         assert guarantee.delta == 1
     else:
         facts = fit(sigma=sigma).value.training
-        assert epsilon_upper(facts, sigma=sigma, delta=max(guarantee.delta, Fraction(1, 10**12))) <= 1.02  # both are bounds
+        assert (
+            epsilon_upper(facts, sigma=sigma, delta=max(guarantee.delta, Fraction(1, 10**12))) <= 1.02
+        )  # both are bounds
     assert (guarantee.delta > Fraction(1, 1000)) == (sigma < 1)
 
 

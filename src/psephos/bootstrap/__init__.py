@@ -2,6 +2,7 @@
 
 How to choose: :func:`private_posterior` trains a sampler for any loss of this package (or a user's own) and pays from a
 ledger; :func:`train` is the same without one, :func:`simulate` is for experiments on data that nobody needs to protect.
+:func:`sample_posterior` gives draws by this or by a rival method, under one contract.
 """
 
 from psephos.bootstrap.accountant import (
@@ -43,14 +44,17 @@ from psephos.bootstrap.losses import (
 from psephos.bootstrap.m_estimate import weighted_m_estimate
 from psephos.bootstrap.posterior import Posterior
 from psephos.bootstrap.private_posterior import private_posterior, release_from_json, release_to_json
+from psephos.bootstrap.sampling import SAMPLING_METHODS, GibbsPlan, SamplingMethod, sample_posterior
 from psephos.bootstrap.train import TrainingPlan, simulate, train
 
 __all__ = [
     "METHODS",
+    "SAMPLING_METHODS",
     "BlockedTraining",
     "BradleyTerryLoss",
     "CustomLoss",
     "Design",
+    "GibbsPlan",
     "HuberLoss",
     "LeadingScale",
     "LogisticLoss",
@@ -66,6 +70,7 @@ __all__ = [
     "QuantileLoss",
     "Records",
     "RidgeRegression",
+    "SamplingMethod",
     "Training",
     "TrainingPlan",
     "bayesian_bootstrap",
@@ -82,6 +87,7 @@ __all__ = [
     "read_columns_csv",
     "release_from_json",
     "release_to_json",
+    "sample_posterior",
     "simulate",
     "train",
     "weighted_m_estimate",

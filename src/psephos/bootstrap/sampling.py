@@ -1,0 +1,341 @@
+"""Posterior draws by any of the methods of this package, under one contract.
+
+===============  ==============================  ================================  =====================================
+method           settings                        what it draws from                draws
+===============  ==============================  ================================  =====================================
+``pgbb``         :class:`TrainingPlan`           the blocked bootstrap posterior   independent, as many as wanted
+``dp-sgld``      :class:`SgldPlan`               the Gibbs posterior of the loss   correlated; as many as the plan keeps
+``dp-bootstrap`` :class:`ErmPlan`                bootstrap estimates; of a mean,   as wanted for a mean; else the plan's
+                                                 deconvolved, else with noise      few, with noise
+``noisy-gibbs``  :class:`GibbsPlan`              a normal (or exponential) model   correlated, as many as wanted
+===============  ==============================  ================================  =====================================
+
+Each is (epsilon, delta)-differentially private for each record under replace-one adjacency, by noise that is proved for
+it; for the noise scales of the literature see the functions of :mod:`psephos.bootstrap.baselines`. ``pgbb`` is the
+default: it takes any loss, and its draws are free. The others are for comparison.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
+from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
+from psephos.bootstrap.private_posterior import private_posterior
+from psephos.bootstrap.train import ASSUMPTIONS, TrainingPlan, count_records
+from psephos.errors import DataError, ParameterError
+from psephos.privacy.bits import BitSource, SystemBits
+from psephos.privacy.charge import charged, check_payment, warn_if_weak
+from psephos.privacy.events import event_from_json, event_to_json
+from psephos.privacy.guarantee import Guarantee
+from psephos.privacy.ledger import Ledger
+from psephos.privacy.release import Release
+
+if TYPE_CHECKING:
+    from psephos.bootstrap.baselines.dp_bootstrap import BootstrapEstimates, ErmPlan
+    from psephos.bootstrap.baselines.dp_sgld import SgldPlan
+
+__all__ = ["SAMPLING_METHODS", "GibbsPlan", "SamplingMethod", "sample_posterior"]
+
+SamplingMethod = Literal["pgbb", "dp-sgld", "dp-bootstrap", "noisy-gibbs"]
+SAMPLING_METHODS: tuple[SamplingMethod, ...] = ("pgbb", "dp-sgld", "dp-bootstrap", "noisy-gibbs")
+
+_SCHEMA = "psephos.draws-release/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GibbsPlan:
+    """Settings of NoisyGibbs.
+
+    Parameters
+    ----------
+    response_bound
+        Regressions: responses are cut to [-B, B], B > 0 and public. A mean has its ``data_bounds`` instead.
+    thin
+        Every which step of the chain is kept, >= 1.
+    """
+
+    response_bound: float | None = None
+    thin: int = 10
+
+    def __post_init__(self) -> None:
+        if self.response_bound is not None:
+            check_real(self.response_bound, "response_bound", low=1e-100, high=1e100)
+        check_integer(self.thin, "thin", low=1)
+
+
+def sample_posterior(
+    records: Records,
+    loss: Loss,
+    *,
+    epsilon: Exact,
+    delta: Exact,
+    method: SamplingMethod = "pgbb",
+    settings: TrainingPlan | SgldPlan | ErmPlan | GibbsPlan | None = None,
+    draws: int = 2000,
+    bits: BitSource = SystemBits(),  # noqa: B008 - stateless
+    rng: np.random.Generator | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    budget: tuple[Exact, Exact] | None = None,
+) -> Release[PosteriorDraws]:
+    """Private draws from a posterior of a loss's minimiser.
+
+    Parameters
+    ----------
+    records
+        Arrays of n rows, as ``loss`` takes them.
+    loss
+        Any for ``pgbb`` and ``dp-sgld``; one that is known to be convex for ``dp-bootstrap``; for ``noisy-gibbs`` a
+        :class:`MeanLoss`, whose family is then the model, or a :class:`HuberLoss`, whose covariates lie in [-1, 1] and
+        whose scale coordinate becomes ``residual_variance``.
+    epsilon
+        Nats, > 0.
+    delta
+        0 < delta < 1.
+    method
+        See the module.
+    settings
+        Of the method; its defaults if absent: :class:`TrainingPlan`, :class:`SgldPlan`, :class:`ErmPlan` (for a mean
+        with 1,000 resamples, and no ridge) or :class:`GibbsPlan`, which a regression needs.
+    draws
+        How many, >= 1, where the method lets one choose.
+    bits
+        Operating-system entropy; anything else stamps the release insecure.
+    rng
+        For what is public or drawn after the release (weights of draws, chains); a fresh one if absent.
+    progress
+        Called with (steps done, steps) by ``pgbb`` and ``dp-sgld``.
+    ledger, dataset, request_id, budget
+        As in :func:`psephos.private_consensus`.
+
+    Returns
+    -------
+    A :class:`Release` of :class:`PosteriorDraws`.
+
+    Raises
+    ------
+    ParameterError
+        for parameters out of range, and for a loss or settings that the method does not take.
+
+    >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
+    >>> records = loss.records(np.full(2000, 0.5))
+    >>> release = sample_posterior(records, loss, epsilon=1, delta="1e-4", method="noisy-gibbs", draws=500)
+    >>> release.value.values.shape, release.secure, bool(abs(release.value.mean()[0] - 0.5) < 0.05)
+    ((500, 1), True, True)
+    """
+    check_choice(method, "method", SAMPLING_METHODS)
+    check_integer(draws, "draws", low=1)
+    generator = np.random.default_rng() if rng is None else rng
+    if method == "pgbb":
+        plan = TrainingPlan() if settings is None else settings
+        if not isinstance(plan, TrainingPlan):
+            raise ParameterError(f"settings of {method} must be a TrainingPlan, got {type(plan).__name__}")
+        sampler = private_posterior(
+            records,
+            loss,
+            epsilon=epsilon,
+            delta=delta,
+            plan=plan,
+            bits=bits,
+            progress=progress,
+            ledger=ledger,
+            dataset=dataset,
+            request_id=request_id,
+            budget=budget,
+        )
+        values = sampler.value.sample(draws, rng=generator)
+        return Release(
+            value=values,
+            event=sampler.event,
+            guarantee=sampler.guarantee,
+            secure=sampler.secure,
+            remaining=sampler.remaining,
+        )
+    people = count_records(records, "records")
+    guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=ASSUMPTIONS)
+    if guarantee.delta == 0:
+        raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
+    if not all(np.isfinite(column).all() for column in records):
+        raise DataError("every number of the records must be finite")
+    run = _rival(records, loss, method, settings, guarantee, draws, bits, generator, progress)
+    check_payment(bits, ledger, dataset, request_id, budget)
+    warn_if_weak(guarantee, people)
+    request = {
+        "release": "posterior draws",
+        "method": method,
+        "records": people,
+        "loss": repr(loss),
+        "settings": repr(settings),
+        "draws": draws,
+    }
+    return charged(
+        run,
+        guarantee=guarantee,
+        what=json.dumps(request, ensure_ascii=False),
+        ledger=ledger,
+        dataset=dataset,
+        request_id=request_id,
+        budget=budget,
+        to_json=_to_json,
+        from_json=_from_json,
+    )
+
+
+def _rival(
+    records: Records,
+    loss: Loss,
+    method: SamplingMethod,
+    settings: object,
+    guarantee: Guarantee,
+    draws: int,
+    bits: BitSource,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None,
+) -> Callable[[], Release[PosteriorDraws]]:
+    """A method other than ``pgbb``, ready to run; settings or a loss that it does not take are refused here."""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if method == "dp-sgld":
+        from psephos.bootstrap.baselines.dp_sgld import SgldPlan, sample_dp_sgld
+
+        chain = SgldPlan() if settings is None else settings
+        if not isinstance(chain, SgldPlan):
+            raise ParameterError(f"settings of {method} must be an SgldPlan, got {type(chain).__name__}")
+        return lambda: sample_dp_sgld(
+            records, loss, epsilon=epsilon, delta=delta, plan=chain, bits=bits, progress=progress
+        )
+    if method == "dp-bootstrap":
+        from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan, sample_dp_bootstrap, sample_dp_bootstrap_mean
+
+        fits = (
+            settings if settings is not None else ErmPlan(resamples=1000) if isinstance(loss, MeanLoss) else ErmPlan()
+        )
+        if not isinstance(fits, ErmPlan):
+            raise ParameterError(f"settings of {method} must be an ErmPlan, got {type(fits).__name__}")
+        if isinstance(loss, MeanLoss):
+            low, high = loss.data_bounds
+            return lambda: _converted(
+                sample_dp_bootstrap_mean(
+                    records[0],
+                    data_bounds=(low, high),
+                    epsilon=epsilon,
+                    delta=delta,
+                    resamples=fits.resamples,
+                    bits=bits,
+                ),
+                lambda estimates: estimates.deconvolved(draws, rng=rng),
+            )
+        return lambda: _converted(
+            sample_dp_bootstrap(records, loss, epsilon=epsilon, delta=delta, plan=fits, bits=bits),
+            lambda estimates: estimates.draws,
+        )
+    gibbs = GibbsPlan() if settings is None else settings
+    if not isinstance(gibbs, GibbsPlan):
+        raise ParameterError(f"settings of {method} must be a GibbsPlan, got {type(gibbs).__name__}")
+    return _noisy_gibbs(records, loss, gibbs, guarantee, draws, bits, rng)
+
+
+def _noisy_gibbs(
+    records: Records,
+    loss: Loss,
+    plan: GibbsPlan,
+    guarantee: Guarantee,
+    draws: int,
+    bits: BitSource,
+    rng: np.random.Generator,
+) -> Callable[[], Release[PosteriorDraws]]:
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if isinstance(loss, MeanLoss):
+        from psephos.bootstrap.baselines.noisy_gibbs_expfam import (
+            ExponentialMean,
+            GaussianMean,
+            sample_noisy_gibbs_mean,
+        )
+
+        family = ExponentialMean() if loss.sd is None else GaussianMean(sd=loss.sd)
+        return lambda: sample_noisy_gibbs_mean(
+            records[0],
+            family=family,
+            data_bounds=loss.data_bounds,
+            epsilon=epsilon,
+            delta=delta,
+            draws=draws,
+            thin=plan.thin,
+            bits=bits,
+            rng=rng,
+        )
+    if not isinstance(loss, HuberLoss):
+        raise ParameterError(f"noisy-gibbs takes a MeanLoss or a HuberLoss, got {type(loss).__name__}")
+    if plan.response_bound is None:
+        raise ParameterError("settings must be a GibbsPlan with a response_bound for a regression")
+    from psephos.bootstrap.baselines.noisy_gibbs_regression import sample_noisy_gibbs_regression
+
+    return lambda: sample_noisy_gibbs_regression(
+        (records[0], records[1]),
+        response_bound=plan.response_bound or 1.0,
+        epsilon=epsilon,
+        delta=delta,
+        draws=draws,
+        thin=plan.thin,
+        names=loss.covariates,
+        bits=bits,
+        rng=rng,
+    )
+
+
+def _converted(
+    release: Release[BootstrapEstimates], draws_of: Callable[[BootstrapEstimates], PosteriorDraws]
+) -> Release[PosteriorDraws]:
+    """The same release, of draws that follow from its value."""
+    return Release(
+        value=draws_of(release.value), event=release.event, guarantee=release.guarantee, secure=release.secure
+    )
+
+
+def _to_json(release: Release[PosteriorDraws]) -> str:
+    value, promise = release.value, release.guarantee
+    return json.dumps(
+        {
+            "schema": _SCHEMA,
+            "names": value.names,
+            "levels": value.levels,
+            "values": value.values.tolist(),
+            "event": event_to_json(release.event),
+            "guarantee": {
+                "epsilon": str(promise.epsilon),
+                "delta": str(promise.delta),
+                "unit": promise.unit,
+                "assumptions": promise.assumptions,
+            },
+            "secure": release.secure,
+        }
+    )
+
+
+def _from_json(text: str) -> Release[PosteriorDraws]:
+    data = json.loads(text)
+    levels, promise = data["levels"], data["guarantee"]
+    return Release(
+        value=PosteriorDraws(
+            values=np.array(data["values"]),
+            names=tuple(data["names"]),
+            levels=None if levels is None else tuple(levels),
+        ),
+        event=event_from_json(data["event"]),
+        guarantee=Guarantee(
+            epsilon=Fraction(promise["epsilon"]),
+            delta=Fraction(promise["delta"]),
+            unit=promise["unit"],
+            assumptions=tuple(promise["assumptions"]),
+        ),
+        secure=data["secure"],
+    )

@@ -1,0 +1,107 @@
+"""One contract for all methods: draws, a guarantee, a ledger."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from psephos import Ledger, sample_posterior
+from psephos.bootstrap import GibbsPlan, HuberLoss, MeanLoss, NetworkShape, QuantileLoss, TrainingPlan
+from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
+from psephos.bootstrap.baselines.dp_sgld import SgldPlan
+from psephos.errors import BudgetError, DataError, InsecureBitsError, ParameterError
+from psephos.privacy import InsecureBits
+from psephos.privacy.events import epsilon_of
+
+pytest.importorskip("jax")
+
+MEAN = MeanLoss(data_bounds=(-2.0, 4.0), sd=0.5, clip=8.0)
+HUBER = HuberLoss(
+    covariates=("a", "b"), covariate_bound=2**0.5, coefficient_box=(-3.0, 3.0), scale_box=(0.05, 5.0), start=(0, 0, 1)
+)
+SETTINGS = {
+    "pgbb": TrainingPlan(blocks=5, steps=300, learning_rate=1e-2, network=NetworkShape(width=8, depth=1)),
+    "dp-sgld": SgldPlan(steps=400, probability="0.2", step=1.0),
+    "dp-bootstrap": None,
+    "noisy-gibbs": None,
+}
+
+
+def numbers(n=3000):
+    return MEAN.records(np.random.default_rng(1).normal(1.5, 0.5, n))
+
+
+def regression(n=3000):
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (n, 2))
+    return x, x @ [1.0, -0.5] + 0.3 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("method", SETTINGS)
+def test_every_method_estimates_a_mean_and_keeps_its_promise(method):
+    release = sample_posterior(
+        numbers(), MEAN, epsilon=4, delta="1e-4", method=method, settings=SETTINGS[method], draws=300
+    )
+    assert release.secure
+    assert (release.guarantee.epsilon, release.guarantee.delta) == (4, Fraction(1, 10**4))
+    assert epsilon_of(release.event, "1e-4") <= 4
+    assert release.value.names == ("mean",)
+    assert release.value.levels is None
+    assert abs(release.value.mean()[0] - 1.5) < 0.25
+    assert release.value.count == (200 if method == "dp-sgld" else 300)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "names"),
+    [
+        ("dp-bootstrap", ErmPlan(resamples=10), ("a", "b", "scale")),
+        ("noisy-gibbs", GibbsPlan(response_bound=2.0, thin=1), ("a", "b", "residual_variance")),
+    ],
+)
+def test_rivals_estimate_a_regression(method, settings, names):
+    release = sample_posterior(
+        regression(), HUBER, epsilon=8, delta="1e-4", method=method, settings=settings, draws=200
+    )
+    assert release.value.names == names
+    assert np.abs(release.value.mean()[:2] - [1.0, -0.5]).max() < 0.4
+    assert epsilon_of(release.event, "1e-4") <= 8
+
+
+def test_a_ledger_debits_and_repeats(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    settings = {"epsilon": 1, "delta": "1e-5", "method": "noisy-gibbs", "draws": 50, "ledger": ledger, "dataset": "d"}
+    first = sample_posterior(numbers(), MEAN, **settings, request_id="r", budget=(1, "1e-5"))
+    again = sample_posterior(numbers(), MEAN, **settings, request_id="r")
+    assert first.remaining == again.remaining == (0, 0)
+    assert (first.value.values == again.value.values).all()
+    assert again.guarantee == first.guarantee
+    assert again.event == first.event
+    with pytest.raises(BudgetError, match="another request"):
+        sample_posterior(numbers(), MEAN, **(settings | {"draws": 51}), request_id="r")
+    with pytest.raises(BudgetError, match="left"):
+        sample_posterior(numbers(), MEAN, **settings)
+    with pytest.raises(InsecureBitsError):
+        sample_posterior(numbers(), MEAN, **settings, bits=InsecureBits(seed=1))
+
+
+def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    ledger.set_budget("d", epsilon=1, delta="1e-3")
+    quantile = QuantileLoss(covariates=("a", "b"), covariate_bound=2**0.5, coefficient_box=(-3.0, 3.0))
+    paid = {"epsilon": 1, "delta": "1e-4", "ledger": ledger, "dataset": "d"}
+    for records, loss, method, settings, message in [
+        (numbers(), MEAN, "gibbs", None, "method must be one of"),
+        (numbers(), MEAN, "pgbb", SgldPlan(), "must be a TrainingPlan, got SgldPlan"),
+        (numbers(), MEAN, "dp-sgld", TrainingPlan(), "must be an SgldPlan"),
+        (numbers(), MEAN, "dp-bootstrap", GibbsPlan(), "must be an ErmPlan"),
+        (numbers(), MEAN, "noisy-gibbs", ErmPlan(), "must be a GibbsPlan"),
+        (regression(), HUBER, "noisy-gibbs", None, "with a response_bound"),
+        (regression(), quantile, "noisy-gibbs", None, "takes a MeanLoss or a HuberLoss, got QuantileLoss"),
+    ]:
+        with pytest.raises(ParameterError, match=message):
+            sample_posterior(records, loss, method=method, settings=settings, **paid)
+    with pytest.raises(DataError, match="finite"):
+        sample_posterior((np.array([np.nan, 1.0]),), MEAN, method="noisy-gibbs", **paid)
+    with pytest.raises(ParameterError, match="never pure"):
+        sample_posterior(numbers(), MEAN, method="noisy-gibbs", **(paid | {"delta": 0}))
+    assert ledger.remaining("d") == (1, Fraction(1, 1000))
