@@ -465,15 +465,13 @@ def test_q8_any_number_of_answers_a_person(limit):
 
 def test_comparisons_that_cannot_be_records():
     table = Comparisons.from_columns(list("ab"), [0, 1], [1, 0], [1, 0])
-    with pytest.raises(ParameterError, match="unit must be 'comparison' for a table that does not say who answered"):
+    with pytest.raises(ParameterError, match="do not say who gave them"):
         comparison_records(table, max_comparisons=9)
-    assert comparison_records(table, unit="comparison", max_comparisons=1)[3].tolist() == [1, 1]
-    with pytest.raises(ParameterError, match="unit must be one of person, comparison, got 'item'"):
-        comparison_records(table, unit="item", max_comparisons=9)
+    named = dataclasses.replace(table, person=np.array([0, 0]), persons=("p",))
     with pytest.raises(ParameterError, match="max_comparisons must be a whole number >= 1, got 0"):
-        comparison_records(table, unit="comparison", max_comparisons=0)
+        comparison_records(named, max_comparisons=0)
     with pytest.raises(ParameterError, match="weights are not used here"):
-        comparison_records(dataclasses.replace(table, weight=(1, 2)), unit="comparison", max_comparisons=9)
+        comparison_records(dataclasses.replace(named, weight=(1, 2)), max_comparisons=9)
     seen = dataclasses.replace(table, items_source="seen")
     with pytest.raises(ParameterError, match="not a public list"):
         BradleyTerryLoss.from_comparisons(seen)

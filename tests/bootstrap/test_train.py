@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from psephos.bootstrap import blocks
-from psephos.bootstrap.accountant import epsilon_upper
+from psephos.bootstrap.accountant import PaperBound, epsilon_upper
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.generator import NetworkShape, evaluate, initial_layers
 from psephos.bootstrap.losses import CustomLoss, HuberLoss, MeanLoss, QuantileLoss
@@ -502,3 +502,177 @@ def test_arviz_keeps_names_levels_and_draws():
 
 def test_system_bits_train_too():
     assert train(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=SystemBits()).secure
+
+
+class Mixing(type(MEAN)):
+    """A loss of someone else's, after the protocol, whose rows look at the whole batch."""
+
+    __slots__ = ()
+
+    def gradient(self, theta, records, level=None):  # noqa: ARG002
+        return (theta[0] - records[0].mean() - 0 * records[0])[:, None]
+
+
+class Alone(type(MEAN)):
+    __slots__ = ()
+
+    def gradient(self, theta, records, level=None):  # noqa: ARG002
+        return (theta[0] - records[0])[:, None]
+
+
+def test_any_loss_that_is_not_ours_sees_one_record_at_a_time():
+    settings = {"data_bounds": (-5.0, 5.0), "sd": 1.0, "clip": 9.0}
+    one, two = (fit(loss=kind(**settings)).value.layers for kind in (Mixing, Alone))
+    assert all((a == b).all() for left, right in zip(one, two, strict=True) for a, b in zip(left, right, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("records", "loss", "message"),
+    [
+        ((np.array(["x", "y"] * 50),), MEAN, "arrays of numbers"),
+        ((np.array([1, "x"] * 50, dtype=object),), MEAN, "arrays of numbers"),
+        ((np.zeros((100, 2)),), MEAN, "the gradient must be|does not take"),
+        ((np.zeros((100, 3)), np.zeros(100)), "huber", "the gradient must be"),
+        ((np.zeros((100, 1)),), "huber", "does not take records of shapes"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_it_is_paid(tmp_path, records, loss, message):
+    from psephos import Ledger, private_posterior
+
+    if loss == "huber":
+        loss = HuberLoss(covariates=("x",), covariate_bound=1.0, coefficient_box=(-5.0, 5.0), scale_box=(0.05, 10.0))
+    ledger = Ledger(tmp_path / "l.db")
+    ledger.set_budget("d", epsilon=1, delta="1e-3")
+    with pytest.raises(ParameterError, match=message) as caught:
+        private_posterior(records, loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+    assert "'x'" not in str(caught.value)
+    assert ledger.remaining("d")[0] == 1
+
+
+def test_losses_that_fail_are_refused_before_they_are_paid(tmp_path):
+    from psephos import Ledger, private_posterior
+
+    settings = {"bound": 1.0, "names": ("m",), "lower": (-5.0,), "upper": (5.0,), "start": (0.0,)}
+
+    def value(theta, records, level=None):  # noqa: ARG001
+        return records[0]
+
+    def flat(theta, records, level=None):  # noqa: ARG001
+        return theta[0] - records[0]
+
+    def failing(theta, records, level=None):  # noqa: ARG001
+        return 1 / 0
+
+    ledger = Ledger(tmp_path / "l.db")
+    ledger.set_budget("d", epsilon=1, delta="1e-3")
+    for gradient in (flat, failing):
+        loss = CustomLoss(value=value, gradient=gradient, **settings)
+        with pytest.raises(ParameterError, match=r"gradient must be|does not take"):
+            private_posterior(numbers(), loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+    wide = MeanLoss(data_bounds=(1e50, 2e50), sd=1e49, clip=1e-20)
+    with pytest.raises(ParameterError, match="box of 'mean'"):
+        private_posterior(numbers(), wide, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+    printed = PaperBound(even_constant="printed")
+    with pytest.raises(ParameterError, match="not proved"):
+        private_posterior(
+            numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, accountant="paper", paper=printed, ledger=ledger,
+            dataset="d",
+        )  # fmt: skip
+    assert ledger.remaining("d")[0] == 1
+
+
+def test_numpy_numbers_in_a_plan_are_plain_in_the_artefact(tmp_path):
+    from psephos import Ledger, private_posterior
+
+    plan = replace(SMALL, blocks=np.int64(5), steps=np.int32(20), gamma=np.float64(0.7))
+    settings = {"epsilon": 1, "delta": "1e-3", "plan": plan, "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
+    one = private_posterior(numbers(), MEAN, **settings, budget=(1, "1e-3"), request_id="r")
+    two = private_posterior(numbers(), MEAN, **settings, request_id="r")
+    assert one.value.to_bytes() == two.value.to_bytes()
+    assert one.guarantee == two.guarantee
+    assert "each person has one record" in one.guarantee.sentence()
+
+
+def test_a_repetition_names_a_user_s_loss_by_what_does_not_change():
+    from psephos.bootstrap.private_posterior import described
+
+    def loss():
+        return CustomLoss(
+            value=lambda theta, records, _=None: records[0] - theta,
+            gradient=lambda theta, records, _=None: (theta - records[0])[:, None],
+            bound=1.0, names=("m",), lower=(-5.0,), upper=(5.0,), start=(0.0,),
+        )  # fmt: skip
+
+    assert described(loss(), "mine") == described(loss(), "mine")
+    assert "0x" not in described(loss(), "mine")
+    with pytest.raises(ParameterError, match="about must be text"):
+        described(MEAN, "\udc80")
+
+
+@pytest.mark.parametrize("bad", ["abc", ("",), (1,), None])
+def test_assumptions_are_texts(bad):
+    from psephos import private_posterior
+
+    with pytest.raises(ParameterError, match="assumptions must be a tuple of texts"):
+        private_posterior(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, assumptions=bad)
+
+
+def tampered(change):
+    """A saved sampler with another header or other layers."""
+    with np.load(io.BytesIO(fit().value.to_bytes()), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    header = json.loads(arrays["header"].tobytes())
+    change(header, arrays)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, _: header["guarantee"].update(epsilon="-1"),
+        lambda header, _: header["guarantee"].update(delta="7"),
+        lambda header, _: header["guarantee"].update(epsilon="1e3000000"),
+        lambda header, _: header["guarantee"].update(unit="galaxy"),
+        lambda header, _: header["guarantee"].update(adjacency="none"),
+        lambda header, _: header["guarantee"].update(assumptions=[1]),
+        lambda header, _: header.update(secure="no"),
+        lambda header, _: header.update(lower=[5], upper=[-5]),
+        lambda header, _: header.update(names=["a", "a"]),
+        lambda header, _: header.update(levels=[0.5, 0.1]),
+        lambda header, _: header.update(pseudo_blocks=-1),
+        lambda header, _: header["training"].update(blocks=7),
+        lambda header, _: header.update(schema="other"),
+        lambda header, _: header["noise"].update(method="none"),
+        lambda _, arrays: arrays["weights0"].fill(np.nan),
+        lambda _, arrays: arrays.update(weights1=np.zeros((2, 3), np.float32)),
+        lambda _, arrays: arrays.update(biases1=np.zeros(1)),
+        lambda _, arrays: [arrays.pop(name) for name in ("weights0", "biases0", "weights1", "biases1")],
+    ],
+)
+def test_a_file_that_lies_is_refused(change):
+    with pytest.raises(ParameterError):
+        Posterior.from_bytes(tampered(change))
+
+
+def test_an_untouched_file_loads():
+    assert Posterior.from_bytes(tampered(lambda header, arrays: None)).to_bytes() == fit().value.to_bytes()  # noqa: ARG005
+    nothing = fit(sigma=0.0).value
+    assert Posterior.from_bytes(nothing.to_bytes()).noise.epsilon_upper == float("inf")
+    with pytest.raises(ParameterError, match="delta"):
+        nothing.noise_scales()
+
+
+@pytest.mark.parametrize("text", ["{}", "[", '{"event": []}', "[" * 100_000, '{"schema": "x"}'])
+def test_a_text_that_is_no_release_is_refused(text):
+    from psephos.bootstrap import release_from_json
+
+    with pytest.raises(ParameterError):
+        release_from_json(text)
+
+
+def test_names_that_arviz_keeps_for_itself_are_refused():
+    with pytest.raises(ParameterError, match="ArviZ"):
+        PosteriorDraws(values=np.zeros((2, 1)), names=("chain",)).to_arviz()

@@ -111,10 +111,17 @@ class BlockedTraining:
     alpha: float = 0.0
 
     def __post_init__(self) -> None:
-        check_integer(self.blocks, "blocks", low=1)
-        check_integer(self.records, "records", low=self.blocks)
-        check_real(self.gamma, "gamma", low=1e-6, high=1e9)
-        check_real(self.alpha, "alpha", low=0, high=1e9)
+        blocks = check_integer(self.blocks, "blocks", low=1)
+        checked: dict[str, object] = {
+            "blocks": blocks,
+            "records": check_integer(self.records, "records", low=blocks),
+            "gamma": check_real(self.gamma, "gamma", low=1e-6, high=1e9),
+            "alpha": check_real(self.alpha, "alpha", low=0, high=1e9),
+            "steps": check_integer(self.steps, "steps", low=1),
+            "draws": check_integer(self.draws, "draws", low=1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         _check_schedule(self.probability, self.gradient_bound, self.steps, self.draws)
 
     @property

@@ -32,8 +32,9 @@ class CustomLoss(OneRule):
     value
         ``value(theta, records, level=None) -> (n,)``, in operations that numpy and JAX share.
     gradient
-        ``gradient(theta, records, level=None) -> (n, d)``. Row i may depend on record i and theta alone: a gradient
-        that mixes records (a batch mean, a normalisation by the batch) has no bound that a record's replacement obeys.
+        ``gradient(theta, records, level=None) -> (n, d)``. Row i may depend on record i and theta alone; training gives
+        it one record at a time, so that a gradient that mixes records (a batch mean, a normalisation by the batch)
+        cannot.
     bound
         C > 0: the largest l2 norm of a row.
     names

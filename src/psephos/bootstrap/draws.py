@@ -117,9 +117,14 @@ class PosteriorDraws:
 
         Raises
         ------
+        ParameterError
+            for a coordinate named ``chain``, ``draw`` or, in a family, ``level``.
         MissingExtraError
             without the extra ``bootstrap``.
         """
+        reserved = {"chain", "draw"} if self.levels is None else {"chain", "draw", "level"}
+        if taken := reserved & set(self.names):
+            raise ParameterError(f"names must not be those of ArviZ's own dimensions, got {sorted(taken)}")
         arviz = load_extra("arviz", "bootstrap")
         by_draw = self.values if self.levels is None else np.moveaxis(self.values, 0, 1)
         posterior = {name: by_draw[None, ..., i] for i, name in enumerate(self.names)}

@@ -56,6 +56,9 @@ _LARGEST = 1e300  # theta and data beyond would overflow in a sum of products
 class Loss(Protocol):
     """A loss whose gradient is bounded, record by record.
 
+    A loss of your own may be any hashable object with these members, or a :class:`CustomLoss`. Training gives its
+    gradient one record at a time and cuts what exceeds the bound.
+
     Attributes
     ----------
     names

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -17,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from psephos._check import check_integer
+from psephos._check import check_choice, check_integer, check_real, exact, parse_delta, parse_epsilon
 from psephos.bootstrap.accountant import METHODS, BlockedTraining, Method, NoiseScale, calibrate_sigma
 from psephos.bootstrap.blocks import dirichlet_weights
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.generator import Layers, evaluate
+from psephos.bootstrap.loss_protocol import check_interval, check_names
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
@@ -109,7 +112,13 @@ class Posterior:
         return PosteriorDraws(values=values, names=self.names, levels=chosen)
 
     def noise_scales(self) -> dict[Method, NoiseScale]:
-        """The noise that each accountant would have asked for, from public facts alone."""
+        """The noise that each accountant would have asked for, from public facts alone.
+
+        Raises
+        ------
+        ParameterError
+            for a simulation whose noise promises nothing (delta 1).
+        """
         epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
         return {
             method: calibrate_sigma(self.training, epsilon=epsilon, delta=delta, method=method) for method in METHODS
@@ -147,7 +156,11 @@ class Posterior:
                 **facts,
                 "probability": str(facts["probability"]),
             },
-            "noise": {**asdict(self.noise), "delta": str(self.noise.delta)},
+            "noise": {
+                **asdict(self.noise),
+                "delta": str(self.noise.delta),
+                "epsilon_upper": None if math.isinf(self.noise.epsilon_upper) else self.noise.epsilon_upper,
+            },
             "guarantee": {
                 "epsilon": str(self.guarantee.epsilon),
                 "delta": str(self.guarantee.delta),
@@ -166,36 +179,82 @@ class Posterior:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
-        """The inverse of :meth:`to_bytes`."""
+        """The inverse of :meth:`to_bytes`. Nothing signs a file: its guarantee is the word of whoever wrote it."""
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                header = json.loads(archive["header"].tobytes())
-                count = sum(name.startswith("weights") for name in archive.files)
-                layers = tuple((archive[f"weights{i}"], archive[f"biases{i}"]) for i in range(count))
-            if header["schema"] != _SCHEMA:
-                raise ParameterError(f"schema must be {_SCHEMA!r}, got {header['schema']!r}")
+            header, layers = _read(data)
             training, noise, promise = header["training"], header["noise"], header["guarantee"]
-            return cls(
+            bound = noise["epsilon_upper"]
+            posterior = cls(
                 layers=layers,
-                names=tuple(header["names"]),
+                names=check_names(header["names"], "names"),
                 lower=tuple(header["lower"]),
                 upper=tuple(header["upper"]),
                 levels=None if header["levels"] is None else tuple(header["levels"]),
-                pseudo_blocks=header["pseudo_blocks"],
+                pseudo_blocks=check_integer(header["pseudo_blocks"], "pseudo_blocks", low=0, high=2**15),
                 training=BlockedTraining(
-                    **{**training, "probability": Fraction(training["probability"])},
+                    **{**training, "probability": exact(training["probability"], "probability", "a number")},
                 ),
-                noise=NoiseScale(**{**noise, "delta": Fraction(noise["delta"])}),
+                noise=NoiseScale(
+                    sigma=check_real(noise["sigma"], "sigma", low=0, high=1e290),
+                    epsilon_upper=math.inf if bound is None else check_real(bound, "epsilon_upper", low=0, high=1e300),
+                    delta=parse_delta(noise["delta"]),
+                    method=noise["method"],
+                    order=noise["order"],
+                ),
                 guarantee=Guarantee(
-                    epsilon=Fraction(promise["epsilon"]),
-                    delta=Fraction(promise["delta"]),
+                    epsilon=parse_epsilon(promise["epsilon"]),
+                    delta=Fraction(1) if promise["delta"] == "1" else parse_delta(promise["delta"]),
                     unit=promise["unit"],
                     adjacency=promise["adjacency"],
                     assumptions=tuple(promise["assumptions"]),
                 ),
                 secure=header["secure"],
             )
+            posterior._check()
         except ParameterError:
             raise
         except Exception as error:
             raise ParameterError(f"not a saved posterior: {error}") from error
+        return posterior
+
+    def _check(self) -> None:
+        """Refuse parts that do not belong together."""
+        check_choice(self.noise.method, "accountant", METHODS)
+        check_choice(self.guarantee.unit, "unit", ("person", "comparison"))
+        check_choice(self.guarantee.adjacency, "adjacency", ("replace-one",))
+        for name, low, high in zip(self.names, self.lower, self.upper, strict=True):
+            check_interval((low, high), f"box of {name!r}")
+        if type(self.secure) is not bool or not all(isinstance(text, str) for text in self.guarantee.assumptions):
+            raise ParameterError("not a saved posterior: secure must be true or false, and assumptions texts")
+        levels = self.levels
+        if levels is not None and not (levels and all(0 < x < 1 for x in levels) and np.all(np.diff(levels) > 0)):
+            raise ParameterError(f"levels must be increasing and between 0 and 1, got {levels!r}")
+        inputs = self.training.blocks + self.pseudo_blocks + (levels is not None)
+        width = 0
+        for weights, biases in self.layers:
+            if weights.shape != (biases.size, width + inputs) or biases.ndim != 1:
+                raise ParameterError(f"not a saved posterior: a layer has shape {weights.shape}")
+            if weights.dtype != np.float32 or biases.dtype != np.float32:
+                raise ParameterError("not a saved posterior: layers must be in single precision")
+            if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
+                raise ParameterError("not a saved posterior: a layer holds a number that is not finite")
+            width = biases.size
+        if width != len(self.names):
+            raise ParameterError(f"not a saved posterior: {width} outputs for {len(self.names)} names")
+
+
+_MOST_BYTES = 2**31
+
+
+def _read(data: bytes) -> tuple[dict[str, Any], Layers]:
+    """Header and layers of an archive that is no larger than it may be."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
+            raise ParameterError(f"not a saved posterior: more than {_MOST_BYTES} bytes")
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        header = json.loads(archive["header"].tobytes())
+        count = sum(name.startswith("weights") for name in archive.files)
+        layers = tuple((archive[f"weights{i}"], archive[f"biases{i}"]) for i in range(count))
+    if header["schema"] != _SCHEMA:
+        raise ParameterError(f"schema must be {_SCHEMA!r}, got {header['schema']!r}")
+    return header, layers

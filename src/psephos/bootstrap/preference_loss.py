@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from psephos._check import check_choice, check_integer
+from psephos._check import check_integer
 from psephos.bootstrap.loss_protocol import (
     Array,
     Box,
@@ -152,15 +152,12 @@ class BradleyTerryLoss(OneRule):
 def comparison_records(
     comparisons: Comparisons,
     *,
-    unit: Literal["person", "comparison"] = "person",
     max_comparisons: int,
 ) -> Records:
     """The records of :class:`BradleyTerryLoss`: one a person, in the order of ``comparisons.persons``.
 
     Parameters
     ----------
-    unit
-        ``"person"`` (the table must say who answered), or ``"comparison"`` to protect single answers alone.
     max_comparisons
         Keep the first so many of a person, in the order of the table, >= 1. The bound of the gradient needs no such
         limit; but the width of the arrays, with it the compiled program, and the running time have to be public.
@@ -179,16 +176,12 @@ def comparison_records(
     >>> left.tolist(), outcome.tolist(), count.tolist()
     ([[0, 0], [0, 0], [1, 0]], [[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]], [2, 0, 1])
     """
-    check_choice(unit, "unit", ("person", "comparison"))
     width = check_integer(max_comparisons, "max_comparisons", low=1)
     if comparisons.weight is not None:
         raise ParameterError("weights are not used here: a person's loss is the plain mean of their comparisons")
-    person = np.arange(comparisons.records)
-    people = comparisons.records
-    if unit == "person":
-        if comparisons.person is None or comparisons.persons is None:
-            raise ParameterError("unit must be 'comparison' for a table that does not say who answered, got 'person'")
-        person, people = comparisons.person, len(comparisons.persons)
+    if comparisons.person is None or comparisons.persons is None:
+        raise ParameterError("these comparisons do not say who gave them, so no person can be protected")
+    person, people = comparisons.person, len(comparisons.persons)
     count = np.bincount(person, minlength=people).astype(np.int64)
     order = np.argsort(person, kind="stable")
     place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from psephos._check import Exact, parse_delta, parse_epsilon
+from psephos._check import Exact, is_unicode, parse_delta, parse_epsilon
 from psephos.bootstrap.accountant import Method, PaperBound
 from psephos.bootstrap.losses import Loss, Records
 from psephos.bootstrap.posterior import Posterior
-from psephos.bootstrap.train import ASSUMPTIONS, TrainingPlan, count_records, prepared
+from psephos.bootstrap.train import TrainingPlan, assumptions_of, count_records, prepared
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
@@ -55,7 +55,8 @@ def private_posterior(
     assumptions
         What the holder declares beside the usual, in words; part of the guarantee.
     about
-        Public facts that shaped the records, such as a design's ``repr``: a repeated request must have the same.
+        Public facts that shaped the records, such as a design's ``repr``, and which functions a loss of your own has: a
+        repeated request must have the same.
     ledger, dataset, request_id, budget
         As in :func:`psephos.private_consensus`: the budget is debited before any noise is drawn, and a repeated request
         id gives the same sampler again.
@@ -75,9 +76,8 @@ def private_posterior(
     >>> release.value.sample(500).values.shape
     (500, 1)
     """
-    guarantee = Guarantee(
-        epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=(*ASSUMPTIONS, *assumptions)
-    )
+    declared = (*assumptions_of(loss), *_texts(assumptions))
+    guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=declared)
     people = count_records(records, "records")
     check_payment(bits, ledger, dataset, request_id, budget)
     warn_if_weak(guarantee, people)
@@ -96,12 +96,13 @@ def private_posterior(
     )
     pseudo_digest = None
     if pseudo_records:
-        pseudo_digest = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in pseudo_records)).hexdigest()
+        parts = (f"{a.shape} {a.dtype} ".encode() + np.ascontiguousarray(a).tobytes() for a in pseudo_records)
+        pseudo_digest = hashlib.sha256(b"".join(parts)).hexdigest()
     request = {
         "release": "posterior",
         "method": "pgbb",
         "records": people,
-        "loss": repr(loss),
+        "loss": described(loss, about),
         "about": about,
         "assumptions": list(assumptions),
         "plan": repr(plan),
@@ -120,6 +121,30 @@ def private_posterior(
         to_json=release_to_json,
         from_json=release_from_json,
     )
+
+
+def _texts(assumptions: object) -> tuple[str, ...]:
+    if not isinstance(assumptions, tuple | list) or not all(isinstance(t, str) and t.strip() for t in assumptions):
+        raise ParameterError(f"assumptions must be a tuple of texts, none blank, got {assumptions!r}")
+    return tuple(assumptions)
+
+
+def described(loss: Loss, about: str) -> str:
+    """A loss as a request names it: the same for a repetition in another process.
+
+    Raises
+    ------
+    ParameterError
+        for text that cannot be stored.
+    """
+    if not isinstance(about, str) or not is_unicode(about):
+        raise ParameterError(f"about must be text, got {about!r}")
+    text = repr(loss)
+    if " at 0x" not in text:
+        return text
+    # Functions have no lasting name: what the loss says of itself, and what its author says in `about`.
+    facts = loss.names, loss.bound, loss.lower, loss.upper, loss.start, loss.levels
+    return f"{type(loss).__name__}{facts!r}"
 
 
 def release_to_json(release: Release[Posterior]) -> str:
@@ -157,6 +182,10 @@ def release_from_json(text: str) -> Release[Posterior]:
             raise ParameterError(f"schema must be {_SCHEMA!r}, got {data['schema']!r}")
         posterior = Posterior.from_bytes(base64.b64decode(data["posterior"], validate=True))
         event = event_from_json(data["event"])
-    except (KeyError, TypeError, ValueError) as error:
+    except ParameterError:
+        raise
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ParameterError(f"not a saved release of a posterior: {error}") from error
+    if event != posterior.training.event(posterior.noise.sigma):
+        raise ParameterError("not a saved release of a posterior: the event is not that of its training")
     return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)

@@ -28,8 +28,8 @@ import numpy as np
 from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
-from psephos.bootstrap.private_posterior import private_posterior
-from psephos.bootstrap.train import ASSUMPTIONS, TrainingPlan, count_records
+from psephos.bootstrap.private_posterior import described, private_posterior
+from psephos.bootstrap.train import TrainingPlan, assumptions_of, check_trainable, count_records
 from psephos.errors import DataError, ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
@@ -162,7 +162,7 @@ def sample_posterior(
             remaining=sampler.remaining,
         )
     people = count_records(records, "records")
-    guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=ASSUMPTIONS)
+    guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
     if guarantee.delta == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     if not all(np.isfinite(column).all() for column in records):
@@ -174,7 +174,7 @@ def sample_posterior(
         "release": "posterior draws",
         "method": method,
         "records": people,
-        "loss": repr(loss),
+        "loss": described(loss, ""),
         "settings": repr(settings),
         "draws": draws,
     }
@@ -210,6 +210,7 @@ def _rival(
         chain = SgldPlan() if settings is None else settings
         if not isinstance(chain, SgldPlan):
             raise ParameterError(f"settings of {method} must be an SgldPlan, got {type(chain).__name__}")
+        check_trainable(loss, records)
         return lambda: sample_dp_sgld(
             records, loss, epsilon=epsilon, delta=delta, plan=chain, bits=bits, progress=progress
         )

@@ -88,7 +88,8 @@ class Grid:
     def caps(self, weights: NDArray[np.float64]) -> NDArray[np.int32]:
         """``floor(w C / (n_S g))`` for block weights in [0, 1], or one less where rounding cannot tell."""
         largest = float(self.gradient_bound / self.divisor / self.spacing)
-        return np.asarray(np.floor(np.clip(weights, 0, 1) * largest * (1 - 2.0**-50)), dtype=np.int32)
+        known = np.nan_to_num(np.clip(weights, 0, 1), nan=0.0)
+        return np.asarray(np.floor(known * largest * (1 - 2.0**-50)), dtype=np.int32)
 
     def noise_scale(self, sigma: float) -> Fraction:
         """sigma in steps of the grid.
@@ -128,6 +129,7 @@ def integer_contributions(gradients: Any, caps: Any, gradient_bound: float) -> A
            [59, 79]], dtype=int32)
     """
     xp = _namespace(gradients)
+    caps = xp.clip(xp.asarray(caps), 0, 2**_FINEST)
     with np.errstate(invalid="ignore", over="ignore"):  # what is not a number counts as zero
         bound = np.float32(gradient_bound)
         largest = xp.max(xp.abs(gradients), axis=-1)

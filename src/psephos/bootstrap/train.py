@@ -47,7 +47,7 @@ from psephos.bootstrap.accountant import (
 )
 from psephos.bootstrap.blocks import dirichlet_weights, gamma_star
 from psephos.bootstrap.generator import NetworkShape, initial_layers
-from psephos.bootstrap.losses import Loss, Records
+from psephos.bootstrap.losses import BradleyTerryLoss, Loss, Records
 from psephos.bootstrap.posterior import Posterior
 from psephos.bootstrap.statistic import Grid, PoissonSampling, Segment, integer_noise
 from psephos.errors import ParameterError
@@ -55,11 +55,14 @@ from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.release import Release
 
-__all__ = ["ASSUMPTIONS", "TrainingPlan", "count_records", "prepared", "simulate", "train"]
+__all__ = ["TrainingPlan", "assumptions_of", "check_trainable", "count_records", "prepared", "simulate", "train"]
 
 #: What the holder declares by calling a mechanism of this package.
-ASSUMPTIONS = ("the bounds and all settings were chosen without looking at the data",)
+PUBLIC_SETTINGS = "the bounds and all settings were chosen without looking at the data"
+ONE_RECORD = "each person has one record"
 
+_LEAST_DELTA = Fraction(1, 10**300)
+_LARGEST = 1e30  # of a parameter: training is in single precision
 _MOST_COORDINATES = 2**14  # so that a squared norm in steps of the grid fits 64 bits
 _SEGMENT = 2**24  # places of minibatches that are drawn at once
 
@@ -106,20 +109,23 @@ class TrainingPlan:
     network: NetworkShape = field(default_factory=NetworkShape)
 
     def __post_init__(self) -> None:
-        check_integer(self.blocks, "blocks", low=1, high=2**15)
-        check_integer(self.steps, "steps", low=1)
-        check_integer(self.draws, "draws", low=1)
-        PoissonSampling.of(self.probability)
-        if self.gamma is not None:
-            check_real(self.gamma, "gamma", low=1e-6, high=1e9)
-        check_real(self.alpha, "alpha", low=0, high=1e9)
-        check_integer(self.pseudo_blocks, "pseudo_blocks", low=0, high=2**15)
+        checked: dict[str, object] = {
+            "blocks": check_integer(self.blocks, "blocks", low=1, high=2**15),
+            "steps": check_integer(self.steps, "steps", low=1),
+            "draws": check_integer(self.draws, "draws", low=1),
+            "probability": PoissonSampling.of(self.probability).probability,
+            "gamma": None if self.gamma is None else check_real(self.gamma, "gamma", low=1e-6, high=1e9),
+            "alpha": check_real(self.alpha, "alpha", low=0, high=1e9),
+            "pseudo_blocks": check_integer(self.pseudo_blocks, "pseudo_blocks", low=0, high=2**15),
+            "learning_rate": check_real(self.learning_rate, "learning_rate", low=1e-12, high=1e3),
+            "final_rate": check_real(self.final_rate, "final_rate", low=0, high=1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if bool(self.alpha) != bool(self.pseudo_blocks):
             raise ParameterError(
                 f"alpha and pseudo_blocks go together: got alpha {self.alpha!r}, pseudo_blocks {self.pseudo_blocks!r}"
             )
-        check_real(self.learning_rate, "learning_rate", low=1e-12, high=1e3)
-        check_real(self.final_rate, "final_rate", low=0, high=1)
 
     def concentration(self, records: int) -> float:
         """gamma, or gamma* of this many records."""
@@ -194,7 +200,7 @@ def train(
     return prepared(
         records,
         loss,
-        guarantee=_promise(epsilon, delta),
+        guarantee=_promise(loss, epsilon, delta),
         plan=plan,
         accountant=accountant,
         paper=paper,
@@ -236,7 +242,7 @@ def simulate(
     return prepared(
         records,
         loss,
-        guarantee=_promise(epsilon, delta),
+        guarantee=_promise(loss, epsilon, delta),
         plan=plan,
         accountant=accountant,
         paper=paper,
@@ -269,9 +275,13 @@ def prepared(
     pseudo = count_records(pseudo_records, "pseudo_records") if pseudo_records else 0
     if bool(pseudo) != bool(plan.alpha) or pseudo < plan.pseudo_blocks:
         raise ParameterError(f"pseudo_records must be >= pseudo_blocks, got {pseudo} for {plan.pseudo_blocks} blocks")
-    if len(loss.names) > _MOST_COORDINATES:
-        raise ParameterError(f"the loss must have at most {_MOST_COORDINATES} coordinates, got {len(loss.names)}")
     loop = _loop()
+    check_trainable(loss, records)
+    if pseudo:
+        check_trainable(loss, pseudo_records)
+    if paper is not None and paper.even_constant == "printed" and is_secure(bits):
+        raise ParameterError("paper must have even_constant 'fixed' for a release: the printed one is not proved")
+    grid = Grid.for_bound(loss.bound, divisor=people // plan.blocks)
     facts = plan.facts(records=people, gradient_bound=loss.bound)
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if sigma is None:
@@ -284,22 +294,22 @@ def prepared(
         pseudo=pseudo,
         plan=plan,
         loss=loss,
-        grid=Grid.for_bound(loss.bound, divisor=people // plan.blocks),
+        grid=grid,
         sigma=noise.sigma,
         bits=bits,
         public=public,
     )
-    draw.grid.noise_scale(noise.sigma)
+    grid.noise_scale(noise.sigma)
     secure = is_secure(bits)
 
     def run() -> Release[Posterior]:
         layers = loop.trained_layers(
             initial_layers(plan.network, inputs=draw.inputs, start=loss.start, rng=public),
             _ahead(draw.segments()),
-            records=tuple(np.concatenate([column, np.zeros_like(column[:1])]) for column in records),
+            records=records,
             pseudo_records=pseudo_records,
             loss=loss,
-            grid=draw.grid,
+            grid=grid,
             schedule=loop.Schedule(first=plan.learning_rate, floor=plan.final_rate, steps=plan.steps),
             progress=progress,
         )
@@ -324,6 +334,9 @@ def count_records(records: Records, name: str) -> int:
     """How many records there are; the arrays must agree."""
     if not isinstance(records, tuple) or not records or not all(isinstance(column, np.ndarray) for column in records):
         raise ParameterError(f"{name} must be a tuple of arrays, got {type(records).__name__}")
+    for column in records:
+        if column.dtype.kind not in "fiub":
+            raise ParameterError(f"{name} must be arrays of numbers, got one of {column.dtype}")
     lengths = {column.shape[0] if column.ndim else 0 for column in records}
     if len(lengths) != 1 or not min(lengths):
         raise ParameterError(f"{name} must be arrays with one row a record, got rows {sorted(lengths)}")
@@ -338,8 +351,33 @@ def _calibrated(
     return calibrate_sigma(facts, epsilon=epsilon, delta=delta, method=accountant, paper=paper)
 
 
-def _promise(epsilon: Exact, delta: Exact) -> Guarantee:
-    return Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=ASSUMPTIONS)
+def assumptions_of(loss: Loss) -> tuple[str, ...]:
+    """What the guarantee rests on: a record is a person, and what shaped the computation is public."""
+    return (PUBLIC_SETTINGS,) if isinstance(loss, BradleyTerryLoss) else (PUBLIC_SETTINGS, ONE_RECORD)
+
+
+def check_trainable(loss: Loss, records: Records) -> None:
+    """Refuse, on public facts alone, what a training could not use: shapes, types, boxes beyond single precision.
+
+    Raises
+    ------
+    ParameterError
+        naming what does not fit.
+    """
+    if len(loss.names) > _MOST_COORDINATES:
+        raise ParameterError(f"the loss must have at most {_MOST_COORDINATES} coordinates, got {len(loss.names)}")
+    for name, low, high, start in zip(loss.names, loss.lower, loss.upper, loss.start, strict=True):
+        if not -_LARGEST <= low <= start <= high <= _LARGEST or not np.float32(low) < np.float32(high):
+            raise ParameterError(
+                f"the box of {name!r} must have ends within {_LARGEST:g} that differ in single precision, and hold the "
+                f"start: got {low!r} to {high!r} and {start!r}"
+            )
+    _loop()
+    load_extra("psephos.bootstrap.on_device", "bootstrap").check_gradient(loss, records)
+
+
+def _promise(loss: Loss, epsilon: Exact, delta: Exact) -> Guarantee:
+    return Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
 
 
 def _loop() -> ModuleType:
@@ -355,7 +393,7 @@ def _delta_at(
     if not sigma:
         return Fraction(1)
     reached = delta_upper(facts, sigma=Fraction(sigma), epsilon=epsilon, method=accountant, paper=paper)
-    return min(Fraction(reached), Fraction(1))
+    return min(max(Fraction(reached), _LEAST_DELTA), Fraction(1))
 
 
 def _noise_at(

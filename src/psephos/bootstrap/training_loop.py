@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from numpy.typing import NDArray
 
 from psephos.bootstrap.generator import Layers
-from psephos.bootstrap.losses import CustomLoss, Loss, Records
+from psephos.bootstrap.losses import Loss, Records
+from psephos.bootstrap.on_device import cpu, device_records, row_gradient
 from psephos.bootstrap.statistic import Grid, Segment, integer_contributions
 
 __all__ = ["Schedule", "trained_layers"]
@@ -77,16 +77,11 @@ def trained_layers(
 ) -> Layers:
     """The layers after every segment has run.
 
-    ``records`` have one row more than there are records, for the empty places of a minibatch. ``progress`` is called
-    with (steps done, steps in all) after each segment.
+    ``progress`` is called with (steps done, steps in all) after each segment.
     """
-    with jax.enable_x64():
+    with cpu(), jax.enable_x64():
         run = _compiled(cast("Hashable", loss), grid, schedule)
-        whole = loss.whole_columns
-        fixed = tuple(
-            tuple(_single(column, whole=i in whole) for i, column in enumerate(columns))
-            for columns in (records, pseudo_records)
-        )
+        fixed = device_records(records, loss, padded=True), device_records(pseudo_records, loss, padded=False)
         state: Any = tuple((jnp.asarray(w), jnp.asarray(b)) for w, b in layers)
         state = (state, schedule.optimiser().init(state))
         done = 0
@@ -103,24 +98,6 @@ def trained_layers(
         return tuple((np.asarray(weights), np.asarray(biases)) for weights, biases in state[0])
 
 
-def _single(column: NDArray[Any], *, whole: bool) -> jax.Array:
-    """On the device, in a type that the loss alone decides: the program may not depend on the data.
-
-    A number beyond single precision becomes an infinity, whose record counts as zero; nothing is said.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return jnp.asarray(column.astype(np.int32 if whole else np.float32))
-
-
-def _row_by_row(gradient: Callable[..., Any]) -> Callable[..., Any]:
-    """A gradient that sees one record at a time, whatever its author made of a batch."""
-
-    def one(theta: Any, record: Any, level: Any) -> Any:
-        return gradient(theta, tuple(column[None] for column in record), level)[0]
-
-    return jax.vmap(one, in_axes=(None, 0, None))
-
-
 @lru_cache(maxsize=16)
 def _compiled(loss: Any, grid: Grid, schedule: Schedule) -> Callable[[Any, Any, Any], Any]:
     """One program for all trainings that differ in their records alone."""
@@ -131,7 +108,7 @@ def _segment_runner(loss: Loss, grid: Grid, schedule: Schedule) -> Callable[[Any
     optimiser = schedule.optimiser()
     lower, upper = np.asarray(loss.lower, np.float32), np.asarray(loss.upper, np.float32)
     spacing, bound = float(grid.spacing), grid.gradient_bound
-    gradient_of = _row_by_row(loss.gradient) if isinstance(loss, CustomLoss) else loss.gradient
+    gradient_of = row_gradient(loss)
 
     def network(layers: Any, inputs: jax.Array) -> jax.Array:
         hidden = inputs

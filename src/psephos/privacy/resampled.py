@@ -78,7 +78,9 @@ def _curve_upper(mu: Array, epsilon: float) -> Array:
     """The curve of Gaussian mechanisms, rounded up, for each mu > 0."""
     first = ndtr(mu / 2 - epsilon / mu)
     second = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
-    return np.asarray(np.clip(first - second + _CURVE_ROUNDING * (first + second), 0, 1))
+    # exp(x) errs by |x| units in the last place, and x here is a difference of numbers of the size of epsilon.
+    slack = _CURVE_ROUNDING + 2.0**-51 * (epsilon + 1)
+    return np.asarray(np.clip(first - second + slack * (first + second), 0, 1))
 
 
 def _check_facts(records: int, resamples: int) -> None:

@@ -26,6 +26,7 @@ class Square:
     names = ("a", "b")
     lower, upper, start = (-3.0, -3.0), (3.0, 3.0), (0.5, -0.5)
     levels = level_weights = None
+    whole_columns = ()
     bound = 0.7
 
     def value(self, theta, records, level=None):  # noqa: ARG002

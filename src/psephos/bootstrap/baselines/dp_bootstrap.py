@@ -60,9 +60,11 @@ from psephos._check import (
     parse_delta,
     parse_epsilon,
 )
+from psephos.bootstrap.baselines.noisy_gibbs_expfam import check_spread
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import HuberLoss, LogisticLoss, Loss, MeanLoss, QuantileLoss, Records
 from psephos.bootstrap.m_estimate import ConvergenceError, Problem, count_records, solve
+from psephos.bootstrap.train import ONE_RECORD, PUBLIC_SETTINGS
 from psephos.errors import DataError, ParameterError
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
@@ -92,7 +94,7 @@ Scale = Literal["proved", "published"]
 #: How an interval guards against the scatter of the variance of B estimates.
 Rule = Literal["split", "plain"]
 
-ASSUMPTIONS = ("the bounds and all settings were chosen without looking at the data",)
+ASSUMPTIONS = (PUBLIC_SETTINGS, ONE_RECORD)
 
 _STEPS = 2**20  # of the grid, in a sensitivity
 _ULP = 2.0**-52
@@ -474,6 +476,7 @@ def _release_means(
     low, high = (exact(end, "data_bounds", "two finite numbers, the lower one first") for end in data_bounds)
     if not low < high:
         raise ParameterError(f"data_bounds must be two finite numbers, the lower one first, got {data_bounds!r}")
+    check_spread(low, high)
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 1 or not given.size or not np.isfinite(given).all():
         raise DataError(f"values must be finite numbers, one a person, got an array of shape {given.shape}")

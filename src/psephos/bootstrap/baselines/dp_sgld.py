@@ -51,15 +51,15 @@ from psephos.bootstrap.accountant import Method, PaperBound, PlainTraining, cali
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import Loss, Records
 from psephos.bootstrap.m_estimate import count_records
+from psephos.bootstrap.on_device import cpu, device_records, row_gradient
 from psephos.bootstrap.statistic import Grid, PoissonSampling, integer_contributions, integer_noise
+from psephos.bootstrap.train import assumptions_of, check_trainable
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.release import Release
 
 __all__ = ["SgldPlan", "sample_dp_sgld", "simulate_dp_sgld"]
-
-ASSUMPTIONS = ("the bounds and all settings were chosen without looking at the data",)
 
 _PLACES = 2**23  # places of minibatches that are drawn at once
 
@@ -201,7 +201,7 @@ def sample_dp_sgld(
         loss,
         plan=plan,
         multiplier=noise.sigma,
-        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=ASSUMPTIONS),
+        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=assumptions_of(loss)),
         bits=bits,
         public=np.random.default_rng(),
         progress=progress,
@@ -247,7 +247,7 @@ def simulate_dp_sgld(
         loss,
         plan=plan,
         multiplier=multiplier,
-        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=ASSUMPTIONS),
+        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=assumptions_of(loss)),
         bits=InsecureBits(seed=seed),
         public=np.random.default_rng([seed, 1]),
         progress=progress,
@@ -270,6 +270,7 @@ def _release(
     progress: Callable[[int, int], None] | None,
 ) -> Release[PosteriorDraws]:
     count = count_records(records)
+    check_trainable(loss, records)
     draw = _Draw(
         people=count,
         chains=_chains(loss),
@@ -326,9 +327,9 @@ class _Draw:
 
 def _run(records: Records, loss: Loss, draw: _Draw, progress: Callable[[int, int], None] | None) -> NDArray[np.float64]:
     """Every iterate of every chain: ``(T, M, d)``."""
-    with jax.enable_x64():
+    with cpu(), jax.enable_x64():
         run = jax.jit(_segment_runner(loss, draw))
-        fixed = tuple(_single(np.concatenate([column, np.zeros_like(column[:1])])) for column in records)
+        fixed = device_records(records, loss, padded=True)
         state = jnp.tile(jnp.asarray(loss.start, dtype=jnp.float64), (draw.chains, 1))
         path, done = [], 0
         for segment in draw.segments():
@@ -342,23 +343,19 @@ def _run(records: Records, loss: Loss, draw: _Draw, progress: Callable[[int, int
         return np.concatenate([np.asarray(iterates) for iterates in path])
 
 
-def _single(array: NDArray[Any]) -> jax.Array:
-    """On the device in single precision; whole numbers stay whole."""
-    return jnp.asarray(array, dtype=jnp.float32 if array.dtype.kind == "f" else jnp.int32)
-
-
 def _segment_runner(loss: Loss, draw: _Draw) -> Callable[..., Any]:
     lower, upper = np.asarray(loss.lower), np.asarray(loss.upper)
     levels = np.zeros(1) if loss.levels is None else np.asarray(loss.levels)
     bounds = np.asarray([loss.bound_at(None if loss.levels is None else float(level)) for level in levels])
     cap = int(draw.grid.caps(np.ones(1))[0])
     spacing = float(draw.grid.spacing)
+    gradient_of = row_gradient(loss)
     pull = draw.plan.tempering / float(PoissonSampling.of(draw.plan.probability).probability) / 2
 
     def run(state: Any, fixed: Any, sizes: Any, positions: Any, noise: Any, normals: Any) -> Any:
         def total(theta: Any, level: Any, bound: Any, positions: Any, noise: Any) -> Any:
             batch = tuple(column[positions] for column in fixed)
-            gradients = loss.gradient(theta.astype(jnp.float32), batch, level.astype(jnp.float32))
+            gradients = gradient_of(theta.astype(jnp.float32), batch, level.astype(jnp.float32))
             caps = jnp.where(positions < draw.people, cap, 0).astype(jnp.int32)
             steps = integer_contributions((gradients / bound).astype(jnp.float32), caps, 1.0)
             return bound * spacing * (jnp.sum(steps, axis=0, dtype=jnp.int64) + noise)

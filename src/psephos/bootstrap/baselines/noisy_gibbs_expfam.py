@@ -39,6 +39,7 @@ from scipy.special import ndtr, ndtri
 
 from psephos._check import Exact, check_choice, check_integer, check_real, exact, parse_delta, parse_epsilon
 from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.train import ONE_RECORD, PUBLIC_SETTINGS
 from psephos.errors import DataError, ParameterError
 from psephos.privacy import (
     BitSource,
@@ -400,9 +401,7 @@ def guarantee_of(
     loss = parse_epsilon(epsilon)
     if noise == "classical":
         loss = Fraction(math.ceil(epsilon_of(event, delta) * _DECIMALS), _DECIMALS)
-    return Guarantee(
-        epsilon=loss, delta=parse_delta(delta), assumptions=("each person contributes exactly one record",)
-    )
+    return Guarantee(epsilon=loss, delta=parse_delta(delta), assumptions=(PUBLIC_SETTINGS, ONE_RECORD))
 
 
 def _between(middle: Floats, sd: Floats, low: float, high: float, rng: np.random.Generator) -> Floats:
@@ -422,7 +421,19 @@ def _bounds(data_bounds: tuple[Exact, Exact]) -> tuple[Fraction, Fraction]:
     low, high = (exact(bound, "data_bounds", "two finite numbers") for bound in data_bounds)
     if not low < high:
         raise ParameterError(f"data_bounds must satisfy low < high, got {data_bounds}")
+    check_spread(low, high)
     return low, high
+
+
+def check_spread(low: Fraction, high: Fraction) -> None:
+    """Refuse bounds between which doubles cannot count: sums of clipped numbers would then not be bounded."""
+    largest = max(abs(low), abs(high))
+    if not (largest <= 10**100 and high - low >= Fraction(1, 10**100) and high - low >= largest / 2**30):
+        raise ParameterError(
+            "data_bounds must lie within 1e100, at least 1e-100 and a billionth of their size apart, got "
+            f"{float(min(max(low, Fraction(-(10**300))), Fraction(10**300))):g} and "
+            f"{float(min(max(high, Fraction(-(10**300))), Fraction(10**300))):g}"
+        )
 
 
 def _finite(values: ArrayLike, name: str, dimensions: int) -> Floats:

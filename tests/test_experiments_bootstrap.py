@@ -1,0 +1,135 @@
+"""What experiments/private_bootstrap states: stored rows against expected.json, its README's figures, and resuming."""
+
+import csv
+import importlib
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "experiments" / "private_bootstrap"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+PARTS = ("curves", "blocking", "regression", "monte_carlo", "concentration", "exponential_family", "census", "natality")
+
+
+@pytest.fixture(scope="module")
+def load():
+    """Modules of the folder, which is no package; forgotten afterwards."""
+    pytest.importorskip("jax")
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module
+    sys.path.remove(str(FOLDER))
+    for name in set(sys.modules) - before:
+        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def rows(part):
+    with (FOLDER / f"{part}.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def close(found, stated):
+    """Equal, but for the last digit of a rounded number."""
+    if isinstance(stated, dict):
+        return found.keys() == stated.keys() and all(close(found[key], stated[key]) for key in stated)
+    if isinstance(stated, list):
+        return len(found) == len(stated) and all(close(a, b) for a, b in zip(found, stated, strict=True))
+    if isinstance(stated, float):
+        return math.isclose(found, stated, rel_tol=2e-2 if abs(stated) < 1e-2 else 2e-3, abs_tol=0.011)
+    return found == stated
+
+
+def test_expected_covers_all_parts():
+    assert set(EXPECTED) == set(PARTS)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_stored_rows_give_the_stated_figures(load, part):
+    stored, module = rows(part), load(part)
+    names = module.CELL
+    cells = {tuple(str(cell[key]) for key in names) for cell in module.cells(quick=False)}
+    found = [tuple(row[key] for key in names) for row in stored]
+    assert set(found) <= cells
+    if part not in {"curves"}:
+        assert len(set(found)) == len(found)
+    again = json.loads(json.dumps(module.verdict(stored)))
+    assert close(again, EXPECTED[part])
+
+
+def test_regression_agrees_with_the_document():
+    """Table S2, the sampler: error and width within three combined standard errors in every cell."""
+    ours = EXPECTED["regression"]["PGBB"]
+    cells = [cell for cell in ours.values() if isinstance(cell, dict)]
+    assert len(cells) == 12
+    assert all(cell["ours"]["replicates"] >= 30 for cell in cells)
+    assert ours["most mae apart"] <= 3
+    assert ours["most width apart"] <= 3
+
+
+def test_concentration_matters_at_five_blocks():
+    """Figure 3(b): coverage below .90 at gamma = 1, restored by gamma*."""
+    for noise in ("contaminated_normal", "student_t3"):
+        one, star = (EXPECTED["concentration"][f"{noise}, S = 5, gamma {g}"] for g in ("= 1", "*"))
+        assert one["coverage"] < star["coverage"]
+        assert one["coverage"] < 0.90
+        assert star["coverage"] > 0.90
+
+
+def test_natality_s_size_is_within_two_hours_and_six_gigabytes():
+    for run in EXPECTED["natality"].values():
+        assert run["records"] == 1_940_000
+        assert run["seconds"] < 7200
+        assert run["peak MiB"] < 6 * 1024
+
+
+def numbers(stated):
+    if isinstance(stated, dict):
+        for key, value in stated.items():
+            yield from re.findall(r"\d+(?:\.\d+)?", key)
+            yield from numbers(value)
+    elif isinstance(stated, list):
+        for value in stated:
+            yield from numbers(value)
+    elif isinstance(stated, (int, float)) and not isinstance(stated, bool):
+        yield repr(abs(stated))
+
+
+def test_a_killed_run_goes_on_where_it_stopped(load, tmp_path):
+    """A row that was half written is cut off and measured again; whole rows are kept, and none twice."""
+    run = load("run")
+    (tmp_path / "toy.py").write_text(
+        "CELL = ('n', 'replicate')\n"
+        "def cells(*, quick): return [{'n': n, 'replicate': r} for r in range(3) for n in (1, 2)]\n"
+        "def measure(cell): return cell | {'value': 10 * cell['n'] + cell['replicate']}\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        path = tmp_path / "toy.csv"
+        run.run("toy", path, quick=False, workers=1)
+        whole = path.read_text()
+        assert len(whole.splitlines()) == 7
+        lines = whole.splitlines(keepends=True)
+        path.write_text("".join(lines[:4]) + lines[4][:3])  # killed while it wrote
+        run.run("toy", path, quick=False, workers=1)
+        assert sorted(path.read_text().splitlines()) == sorted(whole.splitlines())
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("toy", None)
+
+
+@pytest.mark.slow
+def test_a_quick_run_of_the_sampler_s_parts(tmp_path):
+    subprocess.run(
+        [sys.executable, str(FOLDER / "run.py"), "concentration", "census", "--quick", "--output", str(tmp_path)],
+        check=True,
+        capture_output=True,
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "concentration.csv", "concentration.png", "census.csv", "census.png",
+    }  # fmt: skip
