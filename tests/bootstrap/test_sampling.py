@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from psephos import Ledger, sample_posterior
-from psephos.bootstrap import GibbsPlan, HuberLoss, MeanLoss, NetworkShape, QuantileLoss, TrainingPlan
+from psephos.bootstrap import (
+    GibbsPlan,
+    HuberLoss,
+    MeanLoss,
+    NetworkShape,
+    QuantileLoss,
+    TrainingPlan,
+    bayesian_bootstrap,
+)
 from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
 from psephos.bootstrap.baselines.dp_sgld import SgldPlan
 from psephos.errors import BudgetError, DataError, InsecureBitsError, ParameterError
@@ -105,3 +113,25 @@ def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path)
     with pytest.raises(ParameterError, match="never pure"):
         sample_posterior(numbers(), MEAN, method="noisy-gibbs", **(paid | {"delta": 0}))
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
+
+
+def test_q6_a_known_normal_mean():
+    """Faults Q6: n = 100, sd 1: half-width .196 without privacy; with it, the sum of both variances; and coverage."""
+    rng = np.random.default_rng(6)
+    loss = MeanLoss(data_bounds=(-5.0, 5.0), sd=1.0, clip=10.0)
+    plain = bayesian_bootstrap(loss.records(rng.normal(0, 1, 100)), loss, draws=2000, rng=rng)
+    low, high = np.quantile(plain[:, 0], [0.025, 0.975])
+    assert abs((high - low) / 2 - 0.196) < 0.05
+    held, widths = [], []
+    for seed in range(300):
+        values = loss.records(np.random.default_rng(seed).normal(0.5, 1, 100))
+        release = sample_posterior(
+            values, loss, epsilon=4, delta="1e-3", method="noisy-gibbs", settings=GibbsPlan(thin=2), draws=200,
+            bits=InsecureBits(seed=seed), rng=np.random.default_rng(seed),
+        )  # fmt: skip
+        (low, high) = release.value.intervals()[0]
+        held.append(low <= 0.5 <= high)
+        widths.append((high - low) / 2)
+    noise = float(release.event.sigma) / 2**20 * 10 / 100  # of the mean, in its units
+    assert abs(np.mean(widths) - 1.96 * np.hypot(0.1, noise)) < 0.1 * np.mean(widths)
+    assert 0.90 < np.mean(held) < 0.985

@@ -458,3 +458,16 @@ def test_a_terminal_shows_steps_and_anything_else_does_not(monkeypatch, capsys):
         report(30, 120)
     assert "training" in sys.stderr.getvalue()
     assert "25%" in sys.stderr.getvalue()
+
+
+def test_a_picture_of_the_quantile_process(here, wages, tmp_path):
+    here(*wages, "--picture", "p.svg")
+    text = (tmp_path / "p.svg").read_text(encoding="utf-8")
+    assert all(words in text for words in ("intercept", "educ", "level", "95% intervals", "epsilon 1"))
+    for arguments, words in (
+        (["--picture", "p.gif"], "picture must be"),
+        (["--picture", "d.svg", "--sampler", "d.svg"], "a file of its own"),
+        (["--picture", "p.svg", "--model", "huber"], "for --model quantile"),
+    ):
+        _, err = here(*wages, *arguments, code=2)
+        assert words in err

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from psephos.errors import MissingExtraError, ParameterError
-from psephos.report import PICTURE_SUFFIXES, TradeOffLine, check_picture, plot_tradeoff
+from psephos.report import PICTURE_SUFFIXES, TradeOffLine, check_picture, plot_process, plot_tradeoff
 from psephos.report.plots import _lifts
 
 LINES = [
@@ -86,3 +86,22 @@ def test_importing_the_package_loads_no_plotting():
     code = "import psephos.report, sys; print(sorted({'matplotlib', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_a_process_has_a_panel_a_coefficient(tmp_path, count):
+    levels, names = [0.1, 0.5, 0.9], [f"coefficient {j}" for j in range(count)]
+    middle = [[level + j for j in range(count)] for level in levels]
+    low, high = ([[x + d for x in row] for row in middle] for d in (-0.2, 0.3))
+    for path in (tmp_path / "one.svg", tmp_path / "two.svg"):
+        plot_process(levels, names, middle, low, high, path, title="over levels")
+    text = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert all(name in text for name in [*names, "over levels", "level"])
+    assert text == (tmp_path / "two.svg").read_text(encoding="utf-8")
+
+
+def test_a_process_of_other_shapes_is_refused(tmp_path):
+    path = tmp_path / "p.png"
+    for levels, names, table in (([], ["a"], []), ([0.5], [], [[]]), ([0.5], ["a"], [[1, 2]]), ([0.5], ["a"], [])):
+        with pytest.raises(ParameterError, match="one row a level"):
+            plot_process(levels, names, table, table, table, path)

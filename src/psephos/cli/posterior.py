@@ -113,6 +113,12 @@ def posterior(
             help="Save the sampler (psephos.bootstrap.Posterior.load), whose draws are on the scaled columns.",
         ),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture", help="Quantiles: draw coefficients over the levels: .png, .svg or .pdf.", show_default=False
+        ),
+    ] = None,
     steps: Annotated[
         int | None, typer.Option("--steps", help="Training steps; default 10000, or 5000 for quantiles.")
     ] = None,
@@ -162,6 +168,8 @@ def posterior(
     check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
     check_output(sampler, "--sampler", read=(file, ledger, items))
     _check_names_of_files(output, sampler)
+    if picture is not None:
+        _check_picture(picture, model, others=(file, ledger, items, output, sampler))
     wanted = model_of(
         model,
         formula=formula,
@@ -186,7 +194,7 @@ def posterior(
         monte_carlo=monte_carlo,
         learning_rate=learning_rate,
     )
-    with claimed(output), claimed(sampler), quiet_stdout():
+    with claimed(output), claimed(sampler), claimed(picture), quiet_stdout():
         with progress("reading"):
             estimand = wanted.read(file, items=items, items_public_as_seen=items_public_as_seen)
             if estimand.people < plan.blocks:
@@ -217,11 +225,42 @@ def posterior(
         )
         text = _json(release, estimand, drawn) if output_format == "json" else _table(release, estimand, drawn)
         content = None if output is None else _encoded(drawn, output.suffix.lower())
+        if picture is not None:
+            _draw(drawn, picture, release)
     if sampler is not None:
         release.value.save(sampler)
     if output is not None and content is not None:
         output.write_bytes(content)
     write_result(text, None)
+
+
+def _check_picture(picture: Path, model: str, *, others: tuple[Path | None, ...]) -> None:
+    from psephos.errors import ParameterError
+    from psephos.report import check_picture
+
+    check_picture(picture)
+    if model != "quantile":
+        raise ParameterError(f"--picture is for --model quantile, got --model {model}")
+    for other in others:
+        if other is not None and other.resolve() == picture.resolve():
+            raise ParameterError(f"--picture must be a file of its own, got {picture.name!r}")
+
+
+def _draw(draws: PosteriorDraws, picture: Path, release: Release[Posterior]) -> None:
+    from psephos.privacy import decimal_text
+    from psephos.report import plot_process
+
+    ends = draws.intervals(level=_LEVEL)
+    plot_process(
+        list(draws.levels or ()),
+        [shown(name) for name in draws.names],
+        draws.mean().tolist(),
+        ends[..., 0].tolist(),
+        ends[..., 1].tolist(),
+        picture,
+        title=f"coefficients over quantiles, {100 * _LEVEL:g}% intervals, epsilon "
+        f"{decimal_text(release.guarantee.epsilon)}",
+    )
 
 
 def _check_names_of_files(output: Path | None, sampler: Path | None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from psephos._extras import load_extra
 from psephos.errors import ParameterError
 
-__all__ = ["PICTURE_SUFFIXES", "TradeOffLine", "check_picture", "plot_tradeoff"]
+__all__ = ["PICTURE_SUFFIXES", "TradeOffLine", "check_picture", "plot_process", "plot_tradeoff"]
 
 #: The files that a picture can be written to.
 PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
@@ -43,6 +43,10 @@ class TradeOffLine:
         for name, values in (("people", self.people), ("errors", self.errors)):
             if not all(0 < value < math.inf for value in values):
                 raise ParameterError(f"{name} must be finite numbers > 0, got {list(values)}")
+
+
+# Text stays text in vector files; a fixed salt keeps SVG identifiers the same from run to run.
+_VECTOR = {"svg.fonttype": "none", "svg.hashsalt": "psephos", "pdf.fonttype": 42}
 
 
 def check_picture(path: str | PathLike[str]) -> None:
@@ -99,8 +103,7 @@ def plot_tradeoff(
         raise ParameterError("lines must have at least one line, got none")
     figure_module = load_extra("matplotlib.figure", "report")
     matplotlib: Any = load_extra("matplotlib", "report")
-    # text stays text in vector files; a fixed salt keeps SVG identifiers the same from run to run
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "psephos", "pdf.fonttype": 42}):
+    with matplotlib.rc_context(_VECTOR):
         figure: Any = figure_module.Figure(figsize=(7.5, 4.5), layout="constrained")
         axes = figure.add_subplot()
         axes.set_xscale("log")
@@ -123,9 +126,77 @@ def plot_tradeoff(
             axes.plot(*mark, marker="o", markersize=6, color=_INK, linestyle="none", zorder=3, label=told)
             axes.legend(loc="upper right", frameon=False, labelcolor=_INK)  # lines fall: that corner is free
         _dress(axes, error=error, title=title)
-        suffix = Path(fspath(path)).suffix.lower()
-        undated = {".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
-        figure.savefig(fspath(path), format=suffix[1:], dpi=160, metadata=undated)
+        _save(figure, path)
+
+
+def plot_process(
+    levels: Sequence[float],
+    names: Sequence[str],
+    middle: Sequence[Sequence[float]],
+    low: Sequence[Sequence[float]],
+    high: Sequence[Sequence[float]],
+    path: str | PathLike[str],
+    *,
+    title: str | None = None,
+) -> None:
+    """Draw a quantile process, one panel a coefficient: a line over the levels, and its intervals as a band.
+
+    Parameters
+    ----------
+    levels
+        Increasing, at least one.
+    names
+        Of the d coefficients.
+    middle, low, high
+        ``(levels, d)``: what is drawn as a line, and the ends of the intervals.
+    path
+        A .png, .svg or .pdf file, overwritten.
+    title
+        A line above the picture.
+
+    Raises
+    ------
+    ParameterError
+        for shapes that do not agree, or for another suffix.
+    MissingExtraError
+        if matplotlib is not installed.
+    """
+    check_picture(path)
+    for name, table in (("middle", middle), ("low", low), ("high", high)):
+        if len(table) != len(levels) or not levels or any(len(row) != len(names) or not names for row in table):
+            raise ParameterError(f"{name} must have one row a level and one column a name")
+    figure_module = load_extra("matplotlib.figure", "report")
+    matplotlib: Any = load_extra("matplotlib", "report")
+    with matplotlib.rc_context(_VECTOR):
+        columns = min(len(names), 4)
+        rows = -(-len(names) // columns)
+        figure: Any = figure_module.Figure(figsize=(3.2 * columns, 2.6 * rows + 0.3), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False)
+        for j, panel in enumerate(panels.flat):
+            if j >= len(names):
+                panel.set_axis_off()
+                continue
+            line, below, above = ([row[j] for row in table] for table in (middle, low, high))
+            panel.fill_between(levels, below, above, color=_shade(1.0), alpha=0.35, linewidth=0)
+            panel.plot(levels, line, color=_shade(0.0), linewidth=1.6, marker="o", markersize=3)
+            panel.set_title(names[j], loc="left", fontsize=10, color=_INK)
+            panel.set_xlabel("level", color=_INK)
+            panel.grid(color="0.9", linewidth=0.8)
+            panel.set_axisbelow(True)
+            panel.tick_params(colors=_INK, length=3)
+            for side, spine in panel.spines.items():
+                spine.set_visible(side in {"left", "bottom"})
+                spine.set_color("0.6")
+        if title is not None:
+            figure.suptitle(title, fontsize=11, color=_INK)
+        _save(figure, path)
+
+
+def _save(figure: Any, path: str | PathLike[str]) -> None:
+    """Without dates: the same picture has the same bytes."""
+    suffix = Path(fspath(path)).suffix.lower()
+    undated = {".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[suffix]
+    figure.savefig(fspath(path), format=suffix[1:], dpi=160, metadata=undated)
 
 
 def _shade(share: float) -> tuple[float, ...]:
