@@ -63,7 +63,12 @@ def test_every_method_estimates_a_mean_and_keeps_its_promise(method):
     ("method", "settings", "names"),
     [
         ("dp-bootstrap", ErmPlan(resamples=10), ("a", "b", "scale")),
-        ("noisy-gibbs", GibbsPlan(response_bound=2.0, thin=1), ("a", "b", "residual_variance")),
+        pytest.param(
+            "noisy-gibbs",
+            GibbsPlan(response_bound=2.0, thin=1),
+            ("a", "b", "residual_variance"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_rivals_estimate_a_regression(method, settings, names):
@@ -115,6 +120,7 @@ def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path)
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
 
 
+@pytest.mark.slow
 def test_q6_a_known_normal_mean():
     """Faults Q6: n = 100, sd 1: half-width .196 without privacy; with it, the sum of both variances; and coverage."""
     rng = np.random.default_rng(6)

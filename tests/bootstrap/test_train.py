@@ -256,6 +256,7 @@ def test_without_noise_it_learns_the_blocked_bootstrap(noiseless):
     assert 0.4 * sd < draws.sd()[0] < 1.7 * sd
 
 
+@pytest.mark.slow
 def test_noise_costs_accuracy(noiseless):
     records, plan, _ = noiseless
     noisy = [simulate(records, MEAN, key=key, epsilon=1, delta="1e-3", plan=plan, sigma=5.0).value for key in range(8)]
@@ -263,6 +264,7 @@ def test_noise_costs_accuracy(noiseless):
     assert np.std(means, ddof=1) > 0.05  # 0.01 without noise
 
 
+@pytest.mark.slow
 def test_pseudo_samples_pull_towards_themselves():
     plan = replace(SMALL, steps=2000, alpha=50.0, pseudo_blocks=3, learning_rate=1e-2)
     pseudo = MEAN.records(np.full(30, -2.0))
@@ -392,7 +394,7 @@ def test_epsilon_p1(epsilon):
         train(numbers(), MEAN, epsilon=epsilon, delta="1e-3", plan=SMALL)
 
 
-@pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 800])
+@pytest.mark.parametrize("epsilon", [1e-17, pytest.param(1e-300, marks=pytest.mark.slow), 800])
 def test_extreme_epsilon_p1(epsilon):
     """Faults P1: tiny either works or says that the noise does not fit, huge works; no raw errors."""
     try:
