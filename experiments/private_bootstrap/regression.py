@@ -16,6 +16,7 @@ published noise, a ridge of .02 and intervals that split their error between the
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 import zlib
@@ -224,15 +225,12 @@ def verdict(rows: Rows) -> dict[str, Any]:
     """Table S2, each cell beside the document's, and how far apart they are at most."""
     result: dict[str, Any] = {}
     for method in dict.fromkeys(row["method"] for row in rows):
-        found = {
-            name_of(noise, n, epsilon): beside(
-                summary(rows, noise=noise, n=n, epsilon=epsilon, method=method),
-                published("regression", coefficient="mean", noise=noise, n=n, epsilon=epsilon, method=method),
-            )
-            for noise in NOISES
-            for n in SIZES
-            for epsilon in EPSILONS
-        }
+        found = {}
+        for noise, n, epsilon in itertools.product(NOISES, SIZES, EPSILONS):
+            facts = {"noise": noise, "n": n, "epsilon": epsilon, "method": method}
+            if pick(rows, **facts):
+                theirs = published("regression", coefficient="mean", **facts)
+                found[name_of(noise, n, epsilon)] = beside(summary(rows, **facts), theirs)
         result[method] = found | {
             f"most {name} apart": max(one[f"{name} apart"] for one in found.values()) for name in ("mae", "width")
         }
