@@ -2,8 +2,8 @@
 
     python benchmarks/posterior_speed.py
 
-The whole fit against the same loop with ``optax.adam`` in place of ours; minibatches by exact geometric gaps against one
-comparison of a random byte string with a threshold per record; sampling 2,000 draws against one step of training.
+The whole fit against the same loop with ``optax.adam`` in place of ours; minibatches by exact geometric gaps against
+one comparison of a random byte with a threshold per record; sampling 2,000 draws against one step of training.
 """
 
 from __future__ import annotations
