@@ -162,7 +162,7 @@ def test_p2_gaussian_needs_delta_and_large_delta_is_fine():
         private_consensus(PROFILE, epsilon=1, delta=0, mechanism="gaussian")
     assert parse_delta("0.9") == Fraction(9, 10)
     assert epsilon_upper(1, "0.9") == 0  # never below 0
-    with pytest.warns(PrivacyWarning, match="one of 3 persons outright"):
+    with pytest.warns(PrivacyWarning, match="one of 3 people outright"):
         release = private_consensus(PROFILE, epsilon="0.01", delta="0.9", mechanism="gaussian")
     assert release.guarantee.delta == Fraction(9, 10)
 

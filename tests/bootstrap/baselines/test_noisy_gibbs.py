@@ -379,6 +379,7 @@ def conjugate(statistics, n, prior):
     return [*laws, stats.invgamma(shape, scale=scale)]
 
 
+@pytest.mark.slow
 def test_without_noise_the_regression_is_the_conjugate_posterior():
     rng = np.random.default_rng(3)
     x = POINTS[rng.integers(0, 4, 40)]
