@@ -397,6 +397,7 @@ def test_p3_sigma_at_the_edges(method):
 
 
 @pytest.mark.parametrize("sigma", ["0.1", "0.01", "0.003"])
+@pytest.mark.slow
 def test_p4_a_thousand_compositions_of_tiny_noise(sigma):
     """Plain Gaussians compose in closed form; subsampled ones never cost more, on grids of bounded size."""
     exact = float(gaussian_epsilon_upper(Fraction(sigma) ** 2, sensitivity=Fraction(sigma) * 2, delta="1e-5"))

@@ -165,6 +165,7 @@ def test_netcdf_is_what_arviz_reads(here, wages, tmp_path):
 
 
 @pytest.mark.usefixtures("wages")
+@pytest.mark.slow
 def test_a_mean_has_the_units_of_its_column(here):
     args = ["wages.csv", "--model", "mean", "--formula", "wage ~ 1", "--bounds", "wage=100:110", *BUDGET, *TINY]
     document = json.loads(here(*args, "--clip", "2", "--format", "json")[0])
@@ -174,6 +175,7 @@ def test_a_mean_has_the_units_of_its_column(here):
     assert document["guarantee"]["gradient_bound"] == 2  # a tenth of the range is 1
 
 
+@pytest.mark.slow
 def test_a_probability_needs_no_bounds_of_its_response(here, put):
     put("x.csv", "won;age\n" + "1;20\n0;70\n" * 20)
     args = ["x.csv", "--model", "logistic", "--formula", "won ~ age", "--bounds", "age=18:99", *BUDGET, *TINY]
@@ -199,6 +201,7 @@ def test_q8_scores_of_comparisons(here, duels, tmp_path):
     assert (rows[0], len(rows)) == (["'=1+1", "b", "c/d"], 10)  # F19: no cell starts a formula
 
 
+@pytest.mark.slow
 def test_comparisons_need_persons_and_a_public_list(here, duels, put):
     seen = [arg for arg in duels if arg not in {"--items", "items.txt"}]
     assert "--items-public-as-seen" in here(*seen, code=2)[1]
@@ -370,6 +373,7 @@ def test_q2_exact_fits_and_equal_responses_give_finite_draws(here, wages, put, r
     assert all(np.isfinite([row["mean"], row["sd"], row["low"], row["high"]]).all() for row in rows)
 
 
+@pytest.mark.slow
 def test_q4_a_response_of_few_values_and_a_zipped_file(here, wages, put):
     put("wages.csv", gzip.compress(b"educ,wage\n" + b"6,1\n7,1\n8,2\n9,3\n" * 25))
     document = json.loads(here(*wages, "--taus", "0.25,0.5", "--format", "json")[0])
@@ -387,6 +391,7 @@ def test_q4_a_response_of_few_values_and_a_zipped_file(here, wages, put):
 # ------------------------------------------------------------------ the ledger
 
 
+@pytest.mark.slow
 def test_p11_a_budget_is_spent_to_the_last_part_and_no_further(here, wages):
     ledger = Ledger("l.db")
     ledger.set_budget("d", epsilon=1, delta="1e-3")
@@ -460,6 +465,7 @@ def test_a_terminal_shows_steps_and_anything_else_does_not(monkeypatch, capsys):
     assert "25%" in sys.stderr.getvalue()
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_quantile_process(here, wages, tmp_path):
     here(*wages, "--picture", "p.svg")
     text = (tmp_path / "p.svg").read_text(encoding="utf-8")

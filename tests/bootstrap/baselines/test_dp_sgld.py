@@ -92,6 +92,7 @@ def test_the_chain_is_the_plain_one_with_clipped_gradients():
     assert np.abs(values).max() > 1
 
 
+@pytest.mark.slow
 def test_every_level_has_its_own_chain_bound_minibatches_and_noise():
     records, loss = quantile_problem()
     plan = replace(SHORT, burn_in=0)
@@ -102,6 +103,7 @@ def test_every_level_has_its_own_chain_bound_minibatches_and_noise():
     assert np.abs(np.corrcoef(np.diff(draws.values[..., 0]))[0, 1]) < 0.5
 
 
+@pytest.mark.slow
 def test_burn_in_and_thinning_keep_the_right_iterates():
     whole = simulate_dp_sgld(two_columns(), Square(), key=5, plan=replace(SHORT, burn_in=0), **BUDGET).value.values
     plan = replace(SHORT, burn_in=0.35, thin=4)
@@ -111,6 +113,7 @@ def test_burn_in_and_thinning_keep_the_right_iterates():
     np.testing.assert_array_equal(part, whole[24::4][:9])
 
 
+@pytest.mark.slow
 def test_the_same_key_gives_the_same_draws_and_another_key_others():
     first, again, other = (
         simulate_dp_sgld(two_columns(), Square(), key=key, plan=SHORT, **BUDGET) for key in (1, 1, 2)
@@ -135,6 +138,7 @@ def test_a_release_is_secure_and_what_ran_costs_what_was_promised():
     assert release.guarantee.assumptions
 
 
+@pytest.mark.slow
 def test_a_simulation_with_given_noise_states_what_that_noise_gives():
     calibrated = calibrate_sigma(SHORT.facts(), **BUDGET).sigma
     more = simulate_dp_sgld(two_columns(), Square(), key=1, multiplier=2 * calibrated, plan=SHORT, **BUDGET)

@@ -393,6 +393,7 @@ def test_without_noise_the_regression_is_the_conjugate_posterior():
         assert not agrees(column, wrong)
 
 
+@pytest.mark.slow
 def test_noise_that_makes_no_moment_matrix_is_repaired():
     rng = np.random.default_rng(3)
     for _ in range(5):
