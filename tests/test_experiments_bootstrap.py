@@ -1,15 +1,13 @@
-"""What experiments/private_bootstrap states: stored rows against expected.json, its README's figures, and resuming."""
+"""What experiments/private_bootstrap states: stored rows against expected.json, its bars, and resuming."""
 
-import csv
-import importlib
 import json
-import math
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from experiment_rows import close, modules_of, rows_of
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "private_bootstrap"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -20,29 +18,12 @@ PARTS = tuple(EXPECTED)
 def load():
     """Modules of the folder, which is no package; forgotten afterwards."""
     pytest.importorskip("jax")
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module
-    sys.path.remove(str(FOLDER))
-    for name in set(sys.modules) - before:
-        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    with modules_of(FOLDER) as importer:
+        yield importer
 
 
 def rows(part):
-    with (FOLDER / f"{part}.csv").open() as stream:
-        return list(csv.DictReader(stream))
-
-
-def close(found, stated):
-    """Equal, but for the last digit of a rounded number."""
-    if isinstance(stated, dict):
-        return found.keys() == stated.keys() and all(close(found[key], stated[key]) for key in stated)
-    if isinstance(stated, list):
-        return len(found) == len(stated) and all(close(a, b) for a, b in zip(found, stated, strict=True))
-    if isinstance(stated, float):
-        return math.isclose(found, stated, rel_tol=2e-2 if abs(stated) < 1e-2 else 2e-3, abs_tol=0.011)
-    return found == stated
+    return rows_of(FOLDER / f"{part}.csv")
 
 
 def test_every_part_with_rows_is_stated(load):
@@ -88,18 +69,6 @@ def test_natality_s_size_is_within_two_hours_and_six_gigabytes():
         assert run["records"] == 1_940_000
         assert run["seconds"] < 7200
         assert run["peak MiB"] < 6 * 1024
-
-
-def numbers(stated):
-    if isinstance(stated, dict):
-        for key, value in stated.items():
-            yield from re.findall(r"\d+(?:\.\d+)?", key)
-            yield from numbers(value)
-    elif isinstance(stated, list):
-        for value in stated:
-            yield from numbers(value)
-    elif isinstance(stated, (int, float)) and not isinstance(stated, bool):
-        yield repr(abs(stated))
 
 
 def test_a_killed_run_goes_on_where_it_stopped(load, tmp_path):

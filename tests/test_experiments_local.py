@@ -1,16 +1,15 @@
 """What experiments/local_ranking states: stored rows against expected.json, the README's figures, and a tiny run."""
 
-import csv
-import importlib
 import json
 import math
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+
+from experiment_rows import close, modules_of, rows_of
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "local_ranking"
 PARTS = ("bias", "rates", "recovery", "heterogeneous", "real", "peers")
@@ -21,29 +20,12 @@ EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 def load():
     """Modules of the folder, which is no package; forgotten afterwards."""
     pytest.importorskip("choix")
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module
-    sys.path.remove(str(FOLDER))
-    for name in set(sys.modules) - before:
-        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    with modules_of(FOLDER) as importer:
+        yield importer
 
 
 def rows(part):
-    with (FOLDER / f"{part}.csv").open() as stream:
-        return list(csv.DictReader(stream))
-
-
-def close(found, stated):
-    """Equal, but for the last digit of a rounded number."""
-    if isinstance(stated, dict):
-        return found.keys() == stated.keys() and all(close(found[key], stated[key]) for key in stated)
-    if isinstance(stated, list):
-        return len(found) == len(stated) and all(close(a, b) for a, b in zip(found, stated, strict=True))
-    if isinstance(stated, float):
-        return math.isclose(found, stated, rel_tol=1e-6, abs_tol=1.01 * 10.0 ** -len(repr(stated).partition(".")[2]))
-    return found == stated
+    return rows_of(FOLDER / f"{part}.csv")
 
 
 def test_expected_covers_all_parts():

@@ -107,6 +107,7 @@ def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path)
         (numbers(), MEAN, "pgbb", SgldPlan(), "must be a TrainingPlan, got SgldPlan"),
         (numbers(), MEAN, "dp-sgld", TrainingPlan(), "must be an SgldPlan"),
         (numbers(), MEAN, "dp-bootstrap", GibbsPlan(), "must be an ErmPlan"),
+        (regression(), quantile, "dp-bootstrap", None, "known to be convex"),
         (numbers(), MEAN, "noisy-gibbs", ErmPlan(), "must be a GibbsPlan"),
         (regression(), HUBER, "noisy-gibbs", None, "with a response_bound"),
         (regression(), quantile, "noisy-gibbs", None, "takes a MeanLoss or a HuberLoss, got QuantileLoss"),

@@ -72,14 +72,6 @@ class PosteriorDraws:
         tail = (1 - check_level(level)) / 2
         return np.moveaxis(np.quantile(self.values, [tail, 1 - tail], axis=-2), 0, -1)
 
-    def at(self, level: float) -> PosteriorDraws:
-        """The draws at one level of the family."""
-        if self.levels is None:
-            raise ParameterError("these draws are not indexed by levels")
-        if level not in self.levels:
-            raise ParameterError(f"level must be one of {self.levels}, got {level!r}")
-        return PosteriorDraws(values=self.values[self.levels.index(level)], names=self.names)
-
     def replaced(self, values: ArrayLike) -> PosteriorDraws:
         """The same names and levels with other values, such as those in another unit."""
         return replace(self, values=np.asarray(values, dtype=np.float64))
@@ -104,7 +96,7 @@ class PosteriorDraws:
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         return "\n".join(
             "  ".join(
-                cell.ljust(width) if not column else cell.rjust(width) if row is not head else cell.ljust(width)
+                cell.rjust(width) if column and row is not head else cell.ljust(width)
                 for column, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in rows
@@ -113,7 +105,7 @@ class PosteriorDraws:
     def to_arviz(self) -> Any:
         """The draws as an ``arviz.InferenceData`` of one chain, one variable a coordinate.
 
-        Independent draws: their order carries nothing. Levels become a dimension ``level``.
+        Draws keep their order, which matters to those of a chain. Levels become a dimension ``level``.
 
         Raises
         ------

@@ -21,7 +21,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 
 if TYPE_CHECKING:
-    from psephos.bootstrap.baselines.dp_bootstrap import BootstrapEstimates, ErmPlan
+    from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
     from psephos.bootstrap.baselines.dp_sgld import SgldPlan
 
 __all__ = ["SAMPLING_METHODS", "GibbsPlan", "SamplingMethod", "sample_posterior"]
@@ -48,6 +48,8 @@ SamplingMethod = Literal["pgbb", "dp-sgld", "dp-bootstrap", "noisy-gibbs"]
 SAMPLING_METHODS: tuple[SamplingMethod, ...] = ("pgbb", "dp-sgld", "dp-bootstrap", "noisy-gibbs")
 
 _SCHEMA = "psephos.draws-release/1"
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +155,7 @@ def sample_posterior(
             request_id=request_id,
             budget=budget,
         )
-        values = sampler.value.sample(draws, rng=generator)
-        return Release(
-            value=values,
-            event=sampler.event,
-            guarantee=sampler.guarantee,
-            secure=sampler.secure,
-            remaining=sampler.remaining,
-        )
+        return _converted(sampler, lambda posterior: posterior.sample(draws, rng=generator))
     people = count_records(records, "records")
     guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
     if guarantee.delta == 0:
@@ -215,11 +210,15 @@ def _rival(
             records, loss, epsilon=epsilon, delta=delta, plan=chain, bits=bits, progress=progress
         )
     if method == "dp-bootstrap":
-        from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan, sample_dp_bootstrap, sample_dp_bootstrap_mean
-
-        fits = (
-            settings if settings is not None else ErmPlan(resamples=1000) if isinstance(loss, MeanLoss) else ErmPlan()
+        from psephos.bootstrap.baselines.dp_bootstrap import (
+            ErmPlan,
+            check_convex,
+            sample_dp_bootstrap,
+            sample_dp_bootstrap_mean,
         )
+
+        default = ErmPlan(resamples=1000) if isinstance(loss, MeanLoss) else ErmPlan()
+        fits = default if settings is None else settings
         if not isinstance(fits, ErmPlan):
             raise ParameterError(f"settings of {method} must be an ErmPlan, got {type(fits).__name__}")
         if isinstance(loss, MeanLoss):
@@ -235,6 +234,7 @@ def _rival(
                 ),
                 lambda estimates: estimates.deconvolved(draws, rng=rng),
             )
+        check_convex(loss)
         return lambda: _converted(
             sample_dp_bootstrap(records, loss, epsilon=epsilon, delta=delta, plan=fits, bits=bits),
             lambda estimates: estimates.draws,
@@ -276,13 +276,14 @@ def _noisy_gibbs(
         )
     if not isinstance(loss, HuberLoss):
         raise ParameterError(f"noisy-gibbs takes a MeanLoss or a HuberLoss, got {type(loss).__name__}")
-    if plan.response_bound is None:
+    bound = plan.response_bound
+    if bound is None:
         raise ParameterError("settings must be a GibbsPlan with a response_bound for a regression")
     from psephos.bootstrap.baselines.noisy_gibbs_regression import sample_noisy_gibbs_regression
 
     return lambda: sample_noisy_gibbs_regression(
         (records[0], records[1]),
-        response_bound=plan.response_bound or 1.0,
+        response_bound=bound,
         epsilon=epsilon,
         delta=delta,
         draws=draws,
@@ -293,12 +294,14 @@ def _noisy_gibbs(
     )
 
 
-def _converted(
-    release: Release[BootstrapEstimates], draws_of: Callable[[BootstrapEstimates], PosteriorDraws]
-) -> Release[PosteriorDraws]:
+def _converted(release: Release[Value], draws_of: Callable[[Value], PosteriorDraws]) -> Release[PosteriorDraws]:
     """The same release, of draws that follow from its value."""
     return Release(
-        value=draws_of(release.value), event=release.event, guarantee=release.guarantee, secure=release.secure
+        value=draws_of(release.value),
+        event=release.event,
+        guarantee=release.guarantee,
+        secure=release.secure,
+        remaining=release.remaining,
     )
 
 

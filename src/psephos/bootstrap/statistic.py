@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, positive
+from psephos.bootstrap.loss_protocol import namespace
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource
 from psephos.privacy.events import float_below
@@ -128,7 +129,7 @@ def integer_contributions(gradients: Any, caps: Any, gradient_bound: float) -> A
            [ 0,  0],
            [59, 79]], dtype=int32)
     """
-    xp = _namespace(gradients)
+    xp: Any = namespace(gradients)
     caps = xp.clip(xp.asarray(caps), 0, 2**_FINEST)
     with np.errstate(invalid="ignore", over="ignore"):  # what is not a number counts as zero
         bound = np.float32(gradient_bound)
@@ -145,15 +146,6 @@ def integer_contributions(gradients: Any, caps: Any, gradient_bound: float) -> A
         cap = caps.astype(xp.int64)
         within = xp.sum(wide * wide, axis=-1) <= cap * cap
     return xp.where(within[:, None], steps, 0).astype(xp.int32)
-
-
-def _namespace(array: Any) -> Any:
-    """The library that an array belongs to, so that one text serves both."""
-    if type(array).__module__.startswith("jax"):
-        import jax.numpy
-
-        return jax.numpy
-    return np
 
 
 def integer_noise(grid: Grid, sigma: float, shape: tuple[int, ...], bits: BitSource) -> NDArray[np.int64]:

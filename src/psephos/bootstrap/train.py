@@ -138,7 +138,7 @@ class TrainingPlan:
             blocks=self.blocks,
             gamma=self.concentration(records),
             alpha=self.alpha,
-            probability=PoissonSampling.of(self.probability).probability,
+            probability=self.probability,
             steps=self.steps,
             draws=self.draws,
             gradient_bound=gradient_bound,
@@ -480,12 +480,12 @@ class _Draw:
         self, positions: NDArray[np.int32], caps: NDArray[np.int32], blocks: NDArray[np.int64]
     ) -> NDArray[np.int32]:
         """The cap of each record of each minibatch; 0 in an empty place."""
+        if not self.plan.reshuffle:
+            return np.take_along_axis(caps, np.append(blocks, self.plan.blocks)[positions], axis=1)
         draws = self.plan.draws
         result = np.empty_like(positions)
         for first in range(0, len(positions), draws):
-            if self.plan.reshuffle:
-                blocks = self._partition(self.people, self.plan.blocks)
-            of_record = np.append(blocks, self.plan.blocks)
+            of_record = np.append(self._partition(self.people, self.plan.blocks), self.plan.blocks)
             rows = slice(first, first + draws)
             result[rows] = np.take_along_axis(caps[rows], of_record[positions[rows]], axis=1)
         return result

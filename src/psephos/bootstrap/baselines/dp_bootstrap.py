@@ -80,6 +80,7 @@ __all__ = [
     "Deconvolution",
     "ErmPlan",
     "Scale",
+    "check_convex",
     "deconvolve",
     "sample_dp_bootstrap",
     "sample_dp_bootstrap_mean",
@@ -555,6 +556,11 @@ class _Convexity:
     slope: float
     reach: float
     within: Callable[[Records], Records]
+
+
+def check_convex(loss: Loss) -> None:
+    """Refuse a loss whose convexity the sensitivity of a fit cannot rest on."""
+    _convexity(loss)
 
 
 def _convexity(loss: Loss) -> _Convexity:
