@@ -64,6 +64,18 @@ def test_concentration_matters_at_five_blocks():
     assert one < 0.90 < star
 
 
+def test_initial_weights_decide_the_width_and_not_the_error():
+    """At 1, as the sampler has them, the width is the document's; at .57 and 1.39 it is off by a tenth to a fifth."""
+    for epsilon in (1, 4):
+        found = EXPECTED["unstated"][f"PGBB, epsilon = {epsilon}"]
+        small, one, large = (found[setting] for setting in ("0.57", "1", "1.39"))
+        printed = found["document"]["width"]
+        assert abs(one["width"] - printed) < 3 * one["width_se"]
+        assert 0.09 < 1 - small["width"] / printed < 0.21
+        assert 0.09 < large["width"] / printed - 1 < 0.21
+        assert max(small["mae"], one["mae"], large["mae"]) < 1.05 * min(small["mae"], one["mae"], large["mae"])
+
+
 def test_natality_s_size_is_within_two_hours_and_six_gigabytes():
     for run in EXPECTED["natality"].values():
         assert run["records"] == 1_940_000

@@ -683,27 +683,3 @@ def test_a_text_that_is_no_release_is_refused(text):
 def test_names_that_arviz_keeps_for_itself_are_refused():
     with pytest.raises(ParameterError, match="ArviZ"):
         PosteriorDraws(values=np.zeros((2, 1)), names=("chain",)).to_arviz()
-
-
-def test_adam_is_the_library_s():
-    """Entry by entry, over gradients of all sizes and past the end of the schedule."""
-    import jax
-    import jax.numpy as jnp
-    import optax
-
-    from psephos.bootstrap.training_loop import Schedule
-
-    rng = np.random.default_rng(12)
-    library = optax.adam(optax.cosine_decay_schedule(1e-2, 60, 0.01))
-    ours = Schedule(first=1e-2, floor=0.01, steps=60).optimiser()
-    with jax.enable_x64():
-        one = two = {"weights": jnp.asarray(rng.normal(size=(5, 3)), jnp.float32)}
-        first, second = ours.init(one), library.init(two)
-        for _ in range(80):
-            size = 10.0 ** rng.integers(-9, 3, (5, 3))
-            gradient = {"weights": jnp.asarray(rng.normal(size=(5, 3)) * size, jnp.float32)}
-            update, first = ours.update(gradient, first, one)
-            expected, second = library.update(gradient, second, two)
-            np.testing.assert_allclose(update["weights"], expected["weights"], rtol=1e-4, atol=1e-9)
-            assert update["weights"].dtype == jnp.float32
-            one, two = optax.apply_updates(one, update), optax.apply_updates(two, expected)
