@@ -134,6 +134,7 @@ def test_a_tiny_run_resumes(load, tmp_path, monkeypatch, part):
     assert go() == text  # nothing left to do
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn(load, tmp_path):
     pytest.importorskip("matplotlib")
     for part in PARTS:

@@ -51,6 +51,7 @@ def accepts(margins, epsilon, cost_range, draws, beta):
     return stats.chi2.sf(statistic, len(cells[0]) - 1) > 5e-7 and abs(z) < stats.norm.isf(2.5e-7)
 
 
+@pytest.mark.slow
 def test_law_of_four_items():
     margins = margins_of(4, 1, 9)
     epsilon, cost_range = Fraction(3), Fraction(12)

@@ -258,6 +258,7 @@ def release_of(mechanism, m):
     return functools.partial(shaped_margins, margins=margin_sensitivity(m, "person"), rows=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["borda", "shaped"])
 def test_noise_has_the_stated_variances(mechanism):
     """6,000 tables of five items: each part within 4.9 standard errors of its law, and 10 % off would be seen."""

@@ -66,6 +66,7 @@ def test_the_draws_leave_what_enumeration_says_and_all_of_it(pairs):
     assert seen == reachable(rows, pairs)
 
 
+@pytest.mark.slow
 def test_the_draws_are_uniform():
     """Three judgements on one pair and one on each of two others; two of three pairs are kept."""
     rows = [(0, 0, 1, 1), (0, 0, 1, 0), (0, 1, 0, 1), (0, 1, 2, 1), (0, 0, 2, 1)]

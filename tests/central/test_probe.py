@@ -135,6 +135,7 @@ def by_part(tables):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [CYCLE, ORDER])
 def test_noise_has_the_stated_variances(profile):
     """2,000 tables, each part within 4.9 standard errors of its law; 20 % off would be seen."""

@@ -181,7 +181,7 @@ def test_golden_release():
     assert laws.answers.scale == 3 / Fraction(25, 100)
 
 
-@pytest.mark.parametrize("unit", ["comparison", "star"])
+@pytest.mark.parametrize("unit", ["comparison", pytest.param("star", marks=pytest.mark.slow)])
 def test_audit_of_wins(unit):
     """One unit turns round all its answers: at or beyond the second table's wins, the event of largest ratio."""
     trials = 10_000

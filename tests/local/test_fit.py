@@ -413,7 +413,7 @@ def test_few_people_are_covered_and_normal_quantiles_would_not_do():
     assert normal < 0.93 * populations
 
 
-@pytest.mark.parametrize("knowing", [1, 2, 4])
+@pytest.mark.parametrize("knowing", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 4))])
 def test_an_item_that_few_people_know_is_not_certain(knowing):
     """All answers about the last item come from a few people, whom its score follows; a crowd answers on the rest."""
     m, crowd, runs = 6, 1500, 120

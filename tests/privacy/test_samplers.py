@@ -74,6 +74,7 @@ def test_laplace_at_large_scale_is_exponential_in_size(scale):
     assert len({k % 1000 for k in draws}) > 900  # the low digits are random too
 
 
+@pytest.mark.slow
 def test_rounded_gaussian_at_scale_1e40():
     bits = InsecureBits(seed=17)
     sizes = np.array([float(Fraction(samplers.rounded_gaussian(Fraction(10**40), bits), 10**40)) for _ in range(700)])
