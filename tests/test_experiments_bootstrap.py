@@ -54,6 +54,34 @@ def test_regression_agrees_with_the_document():
     assert ours["most width apart"] <= 3
 
 
+def test_many_minibatches_agree_with_the_document():
+    """Table S6, K = 10: error and width within three combined standard errors in every cell."""
+    ours = EXPECTED["monte_carlo"]
+    assert all(cell["ours"]["replicates"] == 10 for cell in ours.values() if isinstance(cell, dict))
+    assert max(ours["most mae apart"], ours["most width apart"]) <= 3
+
+
+def test_newton_steps_cover_the_truth_and_are_near_what_sampling_allows():
+    """1,000 replicates of each cell of Table S2: coverage, and width over that of sampling alone."""
+    cells = {name: cell["ours"] for name, cell in EXPECTED["sandwich"].items()}
+    assert len(cells) == 12
+    assert all(cell["replicates"] == 1000 for cell in cells.values())
+    assert all(0.93 <= cell["coverage"] <= 0.975 for cell in cells.values())
+    for name, cell in cells.items():
+        if "epsilon = 1" in name:
+            assert cell["width over sampling"] <= (1.15 if "n = 10000" in name else 1.05)
+    assert cells["contaminated_normal, n = 10000, epsilon = 1"]["mae"] <= 0.0098
+
+
+def test_newton_steps_in_the_census():
+    """At epsilon 1: a quarter of the width that the document prints for DP-SGLD, and the fit without privacy inside."""
+    census = EXPECTED["census"]
+    for name in ("educ", "exper", "black"):
+        printed = census[f"{name}, DP-SGLD(omega=1), epsilon = 1"]["document"]["width"]
+        assert census[f"{name}, sandwich, epsilon = 1"]["width"] <= printed / 4
+    assert all(census[f"{name}, sandwich, epsilon = 1"]["coverage"] >= 0.9 for name in ("educ", "exper", "black"))
+
+
 def test_concentration_matters_at_five_blocks():
     """Figure 3(b): coverage over both laws of errors is below .90 at gamma = 1, and above it at gamma*."""
     noises = ("contaminated_normal", "student_t3")

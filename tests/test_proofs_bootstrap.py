@@ -22,10 +22,13 @@ from psephos.bootstrap.losses import (
     MeanLoss,
     QuantileLoss,
 )
+from psephos.bootstrap.m_estimate import weighted_m_estimate
+from psephos.bootstrap.noisy_moments import _GRAM_CAP, _ROWS, SUM_CAP
+from psephos.bootstrap.normal_posterior import _FLAT, _NOISE, _WORLDS, NormalPosterior, symmetric_noise
 from psephos.bootstrap.series import series_log_moments_upper
 from psephos.bootstrap.statistic import Grid, PoissonSampling, integer_contributions, integer_noise
 from psephos.bootstrap.train import TrainingPlan, _Draw
-from psephos.privacy import InsecureBits
+from psephos.privacy import Guarantee, InsecureBits
 from psephos.privacy.gaussian import epsilon_upper, mu_lower
 from psephos.privacy.pld import _split
 from psephos.privacy.rdp import log_moment_upper
@@ -41,7 +44,7 @@ PAGE = (ROOT / "docs" / "proofs" / "bootstrap.md").read_text(encoding="utf-8")
 
 def test_every_test_and_module_that_the_page_names_is_there():
     named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
-    assert len(named) > 80
+    assert len(named) > 120
     for path, name in named:
         assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (path, name)
     here = {name for name in globals() if name.startswith("test_")}
@@ -49,7 +52,7 @@ def test_every_test_and_module_that_the_page_names_is_there():
     assert own | {"test_every_test_and_module_that_the_page_names_is_there"} == here
     modules = re.findall(r"`(src/psephos/[\w/]+\.py)`", PAGE)
     assert all((ROOT / path).exists() for path in modules)
-    table = PAGE[PAGE.index("## 15.") :]
+    table = PAGE[PAGE.index("## 17.") :]
     for path in re.findall(r"`((?:privacy|bootstrap|audit)/\w+\.py)`", table):
         assert (ROOT / "src" / "psephos" / path).exists() or (ROOT / "tests" / path).exists(), path
 
@@ -673,3 +676,211 @@ def test_noise_at_gamma_star_does_not_depend_on_blocks():
         gamma = Fraction(blocks * (n + 1) - 2 * n, blocks * (n - 1))
         assert gamma_star(n, blocks) == pytest.approx(float(gamma), rel=1e-14)
         assert blocks**2 * (gamma + 1) / (blocks * (blocks * gamma + 1)) == Fraction(2 * n, n + 1)
+
+
+# ------------------------------------------------------------------ noisy sums and the normal posterior
+
+
+def test_squares_lie_closer_than_other_matrices():
+    """Theorem 23, (7): random integer matrices of trace cap^2 at most; symmetric ones of that norm can lie farther."""
+    rng = np.random.default_rng(13)
+    cap = 1000
+    widest = 0
+    for _ in range(400):
+        k, r = rng.integers(1, 4), rng.integers(1, 4)
+        parts = []
+        for _ in range(2):
+            z = rng.normal(size=(k, r)) * (rng.random((k, r)) < 0.6)
+            z = np.trunc(z * cap / max(np.linalg.norm(z), 1e-9)).astype(int)
+            assert (z * z).sum() <= cap**2
+            parts.append(z.T @ z)
+        assert (parts[0] * parts[1]).sum() >= 0
+        widest = max(widest, int(((parts[0] - parts[1]) ** 2).sum()))
+    assert 0.99 * 2 * cap**4 < widest <= 2 * cap**4
+    one, other = np.diag([cap**2, 0]), np.diag([0, cap**2])
+    assert ((one - other) ** 2).sum() == 2 * cap**4
+    assert ((one + one) ** 2).sum() == 4 * cap**4  # cap^2 e_1 e_1^T against its opposite, which is no square
+
+
+def test_noise_on_symmetric_matrices_prefers_no_direction():
+    """Theorem 24: |A|_F^2/sigma^2 is a squared distance in units of each entry's noise, and rotations keep the law."""
+    rng = np.random.default_rng(14)
+    for _ in range(50):
+        a = rng.integers(-9, 9, (4, 4))
+        a = a + a.T
+        above = a[np.triu_indices(4, 1)]
+        assert Fraction(int((a * a).sum()), 7) == sum(
+            [Fraction(int(x) ** 2, 7) for x in np.diag(a)] + [int(x) ** 2 / (Fraction(7) / 2) for x in above]
+        )
+    eye = np.eye(4)
+    law = (np.einsum("ac,bd->abcd", eye, eye) + np.einsum("ad,bc->abcd", eye, eye)) / 2  # E E_ab E_cd
+    assert law[0, 0, 0, 0] == 1
+    assert law[0, 1, 0, 1] == law[0, 1, 1, 0] == 0.5
+    q = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    np.testing.assert_allclose(np.einsum("ia,jb,kc,ld,abcd->ijkl", q, q, q, q, law), law, atol=1e-14)
+    full = law + np.diag(np.full(16, 0.5)).reshape(4, 4, 4, 4) * (1 - np.einsum("ab,cd->abcd", eye, eye))
+    assert np.abs(np.einsum("ia,jb,kc,ld,abcd->ijkl", q, q, q, q, full) - full).max() > 0.05  # equal variances do
+    # what draws put back has this law too
+    noise = symmetric_noise((40_000, 4), rng).reshape(-1, 16)
+    deviation = np.cov(noise.T) - law.reshape(16, 16)
+    assert np.abs(deviation).max() < 6 * math.sqrt(2 / 40_000)
+
+
+def test_a_unit_that_earlier_releases_choose_costs_nothing():
+    """Theorem 25: y_1 chooses the shift of y_2, up to mu_2, and the unit it comes in; H_c by a grid, at many c."""
+    first, second = np.linspace(-8, 9, 801)[:, None], np.linspace(-14, 14, 1601)[None, :]
+    cell = (first[1, 0] - first[0, 0]) * (second[0, 1] - second[0, 0])
+    mu_1, mu_2 = 0.7, 1.1
+    mu, unit = math.hypot(mu_1, mu_2), np.exp(np.sin(3 * first) / 2)
+
+    def density(x, shift):
+        exponent = (first - x * mu_1) ** 2 + (second / unit - x * shift) ** 2
+        return np.exp(-exponent / 2) / unit / (2 * math.pi)
+
+    for shift, attained in ((np.where(first > 0.2, mu_2, -mu_2), True), (mu_2 * np.tanh(first), False)):
+        p, q = density(1, shift), density(0, shift)
+        for c in (0.2, 0.7, 1.0, 1.5, 4.0):
+            worst = float(special.ndtr(mu / 2 - math.log(c) / mu) - c * special.ndtr(-mu / 2 - math.log(c) / mu))
+            found = float(np.maximum(p - c * q, 0).sum()) * cell
+            assert found <= worst + 1e-5
+            assert (found > worst - 1e-5) == attained
+
+
+def test_products_of_integers_fit():
+    """Section 13: sums and products of fewer than 2^31 people."""
+    people = 2**31 - 1
+    assert SUM_CAP == 2**24
+    assert _GRAM_CAP == 2**15
+    assert people * SUM_CAP < 2**55
+    assert people * _GRAM_CAP**2 < 2**61 < 2**63
+    assert _ROWS == 2**20
+    assert _ROWS * _GRAM_CAP**2 == 2**50
+    assert SUM_CAP**2 == 2**48 < 2**53
+
+
+@pytest.mark.parametrize(("rows", "d", "r"), [(1, 4, 3), (7, 4, 3), (1000, 4, 3), (16_384, 9, 8), (500, 33, 32)])
+def test_rows_of_a_product_with_a_public_matrix_do_not_touch(rows, d, r):
+    """Section 13, bit for bit: all other rows are replaced by numbers that no record should give."""
+    rng = np.random.default_rng(15)
+    basis = np.linalg.qr(rng.normal(size=(d, d)))[0][:, :r]
+    gradients = rng.normal(size=(rows, d)) * 10.0 ** rng.integers(-8, 8, (rows, 1))
+    kept = rng.random(rows) < 0.5
+    strange = np.where(kept[:, None], gradients, rng.choice([np.nan, np.inf, -1e308, 5e-324, 0.0], (rows, d)))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal((strange @ basis)[kept], (gradients @ basis)[kept])
+        roots = np.stack([strange, strange], axis=1), np.stack([gradients, gradients], axis=1)
+        np.testing.assert_array_equal((roots[0] @ basis)[kept], (roots[1] @ basis)[kept])
+
+
+def test_a_newton_step_errs_by_second_order():
+    """Theorem 27, (9), for logistic regression: |p (1 - p)'| <= 1/(6 sqrt(3)), so L = R^3/(6 sqrt(3))."""
+    rng = np.random.default_rng(16)
+    loss = LOSSES["logistic"]
+    x = rng.uniform(-1, 1, (2000, 3))
+    records = x, (rng.random(2000) < special.expit(x @ [1.0, -0.5, 2.0])) * 1.0
+    best = np.asarray(weighted_m_estimate(records, loss, tolerance=1e-12))
+
+    def hessian(theta):
+        roots = loss.curvature_root(theta, records)[:, 0]
+        return roots.T @ roots / 2000
+
+    lipschitz, ahead, aside = R**3 / (6 * math.sqrt(3)), rng.normal(size=3), rng.normal(size=3)
+    errors = []
+    for size in (0.4, 0.2, 0.1, 0.05):
+        place, other = best + size * ahead, best + size * aside
+        inverse = np.linalg.inv(hessian(other))
+        error = place - inverse @ loss.gradient(place, records).mean(axis=0) - best
+        reach = np.linalg.norm(place - best)
+        limit = np.linalg.norm(inverse, 2) * lipschitz * (reach / 2 + np.linalg.norm(other - place)) * reach
+        errors.append(float(np.linalg.norm(error)))
+        assert errors[-1] <= limit
+    for one, half in itertools.pairwise(errors):
+        assert 3 < one / half < 5
+
+
+def posterior(**changed):
+    """Two coordinates, many people, and no noise on curvature and scores."""
+    settings = {
+        "names": ("a", "b"), "lower": (-50.0, -50.0), "upper": (50.0, 50.0), "levels": None, "people": 10**6,
+        "logs": (), "frame": np.eye(2), "place": np.array([[1.0, 2.0]]),
+        "gradient": np.array([0.3, -0.2]), "gradient_sd": 0.02,
+        "curvature": np.array([[[2.0, 0.5], [0.5, 1.0]]]), "curvature_sd": np.zeros(1),
+        "scores": np.array([[900.0, 300.0], [300.0, 500.0]]), "scores_sd": 0.0, "scores_bound": 5000.0,
+        "guarantee": Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)), "secure": False,
+    }  # fmt: skip
+    return NormalPosterior(**{**settings, **changed})
+
+
+def test_draws_have_the_covariance_of_the_sandwich():
+    """Theorem 28, (10): to five standard errors of a covariance from 200,000 draws; without the noise they have not."""
+    given = posterior()
+    inverse = np.linalg.inv(given.curvature[0])
+    expected = inverse @ (given.scores / given.people + given.gradient_sd**2 * np.eye(2)) @ inverse
+    np.testing.assert_allclose(given.estimate(), given.place[0] - inverse @ given.gradient, rtol=1e-12)
+    draws = given.sample(200_000, rng=np.random.default_rng(17)).values
+    error = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / len(draws))
+    assert (np.abs(draws.mean(axis=0) - given.estimate()) < 5 * np.sqrt(np.diag(expected) / len(draws))).all()
+    found = np.cov(draws.T)
+    assert (np.abs(found - expected) < 5 * error).all()
+    assert (np.abs(found - inverse @ (given.scores / given.people) @ inverse) > 5 * error).any()
+    # few people: the sum of squares over a chi^2 of n - r degrees of freedom, of mean 1/(n - r - 2)
+    few = posterior(people=60, gradient_sd=0.0, scores=np.eye(2) * 0.5).sample(200_000, rng=np.random.default_rng(18))
+    ratio = np.trace(np.cov(few.values.T)) / np.trace(inverse @ inverse) / 0.5 * 56
+    assert abs(ratio - 1) < 5 * math.sqrt(2 / 56) / math.sqrt(_WORLDS)
+
+
+def test_noise_put_back_on_curvature_widens_draws_up_to_the_box():
+    assert _FLAT == 1e-9
+    assert _NOISE == 1
+    assert _WORLDS == 256
+    assert stats.norm.sf(2.6) < 0.005  # of releases, where H is flat and H~ is above 2.6 standard deviations
+    assert stats.norm.cdf(1 - 2.6) > 0.05  # of draws from one at 2.6
+    widths = []
+    for sd in (0.0, 0.01, 0.3, 30.0):
+        draws = posterior(curvature_sd=np.array([sd])).sample(20_000, rng=np.random.default_rng(19)).values
+        assert (np.abs(draws) <= 50).all()
+        assert (sd > 0.1) == (np.abs(draws) > 10).any()
+        widths.append(float(np.diff(np.quantile(draws[:, 1], [0.05, 0.95]))[0]))
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+    assert widths[0] < widths[2] < widths[3]
+    assert widths[3] > 50  # of 100: the box
+
+
+def test_what_does_not_bend_may_be_anywhere_along_its_direction_alone():
+    """One direction of three is flat, another bends downward: uniform along these, a Newton step along the third."""
+    q = np.linalg.qr(np.random.default_rng(20).normal(size=(3, 3)))[0]
+    for eigenvalues in ([2.0, 0.0, -0.5], [2.0, 1e-10, -3e-9]):
+        given = posterior(
+            names=("a", "b", "c"), lower=(-50.0,) * 3, upper=(50.0,) * 3, frame=np.eye(3),
+            place=np.array([[1.0, 2.0, 3.0]]), gradient=np.array([0.3, -0.2, 0.1]),
+            curvature=(q * eigenvalues @ q.T)[None], scores=np.eye(3),
+        )  # fmt: skip
+        np.testing.assert_allclose(given.estimate() - given.place[0], -q[:, 0] * (q[:, 0] @ given.gradient) / 2)
+        draws = given.sample(20_000, rng=np.random.default_rng(21)).values
+        assert (np.abs(draws) <= 50).all()
+        inside = (np.abs(draws) < 50).all(axis=1)  # where nothing was cut
+        along = (draws[inside] - given.place[0]) @ q
+        assert abs(along[:, 0].mean() - (given.estimate() - given.place[0]) @ q[:, 0]) < 1e-3
+        assert along[:, 0].std() < 0.02
+        assert along[:, 1:].std(axis=0).min() > 10
+        ends = np.quantile(draws, [0.025, 0.975], axis=0)
+        assert (ends[0] < -45).all()
+        assert (ends[1] > 45).all()
+        assert given.hardly_known() == ("a", "b", "c")
+    noisy = posterior(curvature_sd=np.array([1.0]))  # H~ has the eigenvalues .79 and 2.21
+    values, vectors = np.linalg.eigh(noisy.curvature[0])
+    step = vectors[:, 1] * (vectors[:, 1] @ noisy.gradient) / values[1]
+    np.testing.assert_allclose(noisy.estimate(), noisy.place[0] - step)
+
+
+def test_draws_do_not_depend_on_the_frame():
+    """The same posterior in other coordinates z: theta_0 + F z has the same mean and covariance."""
+    given, frame = posterior(), np.array([[2.0, 0.3], [-0.4, 0.5]])
+    other = posterior(
+        frame=frame, gradient=frame.T @ given.gradient, curvature=(frame.T @ given.curvature[0] @ frame)[None],
+        scores=frame.T @ given.scores @ frame, gradient_sd=0.0,
+    )  # fmt: skip
+    plain = posterior(gradient_sd=0.0)
+    np.testing.assert_allclose(other.estimate(), given.estimate(), rtol=1e-12)
+    found = [np.cov(one.sample(100_000, rng=np.random.default_rng(22)).values.T) for one in (plain, other)]
+    np.testing.assert_allclose(found[1], found[0], rtol=0.04)

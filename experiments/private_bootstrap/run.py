@@ -26,6 +26,7 @@ PARTS = (
     "curves",
     "blocking",
     "regression",
+    "sandwich",
     "unstated",
     "monte_carlo",
     "concentration",

@@ -29,6 +29,7 @@ HUBER = HuberLoss(
 )
 SETTINGS = {
     "pgbb": TrainingPlan(blocks=5, steps=300, learning_rate=1e-2, network=NetworkShape(width=8, depth=1)),
+    "sandwich": None,
     "dp-sgld": SgldPlan(steps=400, probability="0.2", step=1.0),
     "dp-bootstrap": None,
     "noisy-gibbs": None,
@@ -105,6 +106,7 @@ def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path)
     for records, loss, method, settings, message in [
         (numbers(), MEAN, "gibbs", None, "method must be one of"),
         (numbers(), MEAN, "pgbb", SgldPlan(), "must be a TrainingPlan, got SgldPlan"),
+        (numbers(), MEAN, "sandwich", SgldPlan(), "takes a loss of this package and a SandwichPlan, got MeanLoss"),
         (numbers(), MEAN, "dp-sgld", TrainingPlan(), "must be an SgldPlan"),
         (numbers(), MEAN, "dp-bootstrap", GibbsPlan(), "must be an ErmPlan"),
         (regression(), quantile, "dp-bootstrap", None, "known to be convex"),

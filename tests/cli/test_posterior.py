@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from psephos import Ledger
-from psephos.bootstrap import Posterior, QuantileLoss, TrainingPlan, calibrate_sigma
+from psephos.bootstrap import NormalPosterior, Posterior, QuantileLoss, TrainingPlan, calibrate_sigma
+from psephos.cli.estimand import chosen_method, model_of
 from psephos.cli.main import run
 from psephos.cli.output import progress_steps
 
@@ -280,7 +281,8 @@ def test_names_that_a_format_cannot_hold_are_refused_before_the_debit(here, duel
         (["--clip", "1"], "--clip is for --model mean"),
         (["--items", "wages.csv"], "--items is for --model bradley-terry"),
         (["--max-comparisons", "1"], "--max-comparisons is for --model bradley-terry"),
-        (["--method", "sgld"], "method must be one of pgbb"),
+        (["--method", "sgld"], "method must be one of auto, sandwich, pgbb"),
+        (["--method", "sandwich"], "--steps is for --method pgbb, got --method sandwich"),
         (["--accountant", "best"], "accountant must be one of pld, rdp, paper"),
         (["--format", "csv"], "format must be one of table, json"),
         (["--draws", "1"], "--draws must be a whole number >= 2 and <= 100000"),
@@ -386,6 +388,83 @@ def test_q4_a_response_of_few_values_and_a_zipped_file(here, wages, put):
     assert guarantee["gradient_bound"] == pytest.approx(0.75 * 2**0.5)
     wanted = calibrate_sigma(facts, epsilon=1, delta="1e-3", method="paper").sigma
     assert guarantee["noise_sd"] == pytest.approx(wanted, rel=1e-9)
+
+
+# ------------------------------------------------------------------ noisy Newton steps
+
+
+@pytest.fixture
+def plain(put):
+    """4,000 people and the options of a model, with none of a training."""
+    rng = np.random.default_rng(2)
+    educ = rng.integers(5, 20, 4000)
+    wage = 2 + 0.3 * educ + rng.normal(scale=0.5, size=4000)
+    put("many.csv", "wage,educ\n" + "".join(f"{w:.3f},{e}\n" for w, e in zip(wage, educ, strict=True)))
+    return ["many.csv", "--model", "huber", *FORMULA, *BOUNDS, "--epsilon", "1", "--delta", "1e-5"]
+
+
+def test_auto_takes_newton_steps_and_says_why_and_the_truth_is_in_the_interval(here, plain):
+    out, notes = here(*plain, "--format", "json")
+    document = json.loads(out)
+    assert document["method"] == document["guarantee"]["mechanism"] == "sandwich"
+    assert document["reason"] in notes
+    assert document["guarantee"]["accountant"] == "gaussian"
+    assert document["plan"] == {"means": len(document["event"]["parts"]), "hardly_known": []}
+    educ = next(c for c in document["coefficients"] if c["name"] == "educ")
+    assert educ["low"] < 0.3 < educ["high"] < educ["low"] + 0.05
+    assert "learnt through noise" not in notes
+
+
+def test_options_of_a_training_and_many_levels_are_for_the_sampler(here, wages):
+    out, notes = here(*wages, "--format", "json")
+    assert json.loads(out)["method"] == "pgbb"
+    assert "method pgbb: --steps is an option of its training" in notes
+    many = ",".join(str(k / 100) for k in range(5, 100, 5))
+    choice = chosen_method("auto", model_for(levels=many), training={})
+    assert (choice.method, "19 levels" in (choice.reason or "")) == ("pgbb", True)
+    assert chosen_method("pgbb", model_for(levels=many), training={}).reason is None
+
+
+def test_intervals_that_tell_little_say_so(here, plain):
+    _, notes = here(*plain, "--epsilon", "0.001")
+    assert "the data say little at this budget of intercept, educ, scale" in notes
+
+
+def test_a_paid_posterior_is_given_again_and_saved_without_the_extra(here, plain, monkeypatch):
+    for name in ("jax", "optax", "arviz"):
+        monkeypatch.setitem(sys.modules, name, None)
+    paid = [*plain, *PAID, "--budget", "1,1e-2", "--format", "json"]
+    first, _ = here(*paid, "--output", "d.csv", "--sampler", "s.npz")
+    again, _ = here(*paid, "--output", "e.csv")
+    assert first == again
+    assert Path("d.csv").read_bytes() == Path("e.csv").read_bytes()
+    assert len(spent()) == 1
+    posterior = NormalPosterior.load("s.npz")
+    assert posterior.guarantee.epsilon == 1
+    assert "left, and the request needs epsilon 1" in here(*paid, "--request-id", "s", code=3)[1]
+    assert len(spent()) == 1
+
+
+def test_scores_of_comparisons_by_newton_steps(here, duels):
+    bare = [word for word in duels if word not in TINY]
+    out, _ = here(*bare, "--format", "json")
+    document = json.loads(out)
+    found = document["coefficients"]
+    assert abs(sum(c["mean"] for c in found)) < 1e-9
+    assert {c["name"] for c in found} == {"=1+1", "b", "c/d"}
+    ranks = document["rank_intervals"]
+    assert {item["item"] for item in ranks["items"]} == {c["name"] for c in found}
+    assert sorted(name for tier in ranks["tiers"] for name in tier) == ["=1+1", "b", "c/d"]
+    table, _ = here(*bare)
+    assert "tiers at level 0.95, all at once: " in table
+    assert json.loads(here(*bare, "--draws", "19", "--format", "json")[0])["rank_intervals"] is None
+
+
+def model_for(levels):
+    """A model of quantiles at these levels."""
+    options = {"clip": None, "box": None, "scaling": None, "response_scale": None, "max_comparisons": None}
+    bounds = ["educ=5:20", "wage=0:10"]
+    return model_of("quantile", formula="wage ~ educ", bounds=bounds, levels=levels, of_comparisons={}, **options)
 
 
 # ------------------------------------------------------------------ the ledger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from psephos._check import check_level
 from psephos._extras import load_extra
 from psephos.errors import ParameterError
+from psephos.scores.ranks import RankIntervals, rank_intervals_from_errors
 
 __all__ = ["PosteriorDraws"]
 
@@ -71,6 +73,39 @@ class PosteriorDraws:
         """
         tail = (1 - check_level(level)) / 2
         return np.moveaxis(np.quantile(self.values, [tail, 1 - tail], axis=-2), 0, -1)
+
+    def rank_intervals(self, *, level: float = 0.95) -> RankIntervals:
+        """Ranks of the coordinates, largest first, by intervals that hold for all at once, with tiers and top K.
+
+        For scores of items, such as those of a :class:`BradleyTerryLoss`: only differences of coordinates are looked
+        at. Errors about the mean are taken to have the law of the draws, so intervals are no better than the draws:
+        those of :func:`private_sandwich` count sampling error and noise.
+
+        Parameters
+        ----------
+        level
+            Simultaneous credibility, 0 < level <= 0.9999; needs 1 / (1 - level) draws at least.
+
+        Raises
+        ------
+        ParameterError
+            for a family of levels, for one coordinate, or too few draws.
+
+        >>> rng = np.random.default_rng(1)
+        >>> values = np.array([2.0, 0.1, 0.0]) + 0.1 * rng.standard_normal((1000, 3))
+        >>> PosteriorDraws(values=values, names=("a", "b", "c")).rank_intervals().tiers
+        ((0,), (1, 2))
+        """
+        if self.levels is not None:
+            raise ParameterError("levels: ranks are of a single rule")
+        least = math.ceil(1 / (1 - check_level(level)))
+        if self.count < least or len(self.names) < 2:
+            raise ParameterError(
+                f"ranks at level {level} need two coordinates and {least} draws, got {len(self.names)} and {self.count}"
+            )
+        centre = self.mean()
+        errors = self.values - centre
+        return rank_intervals_from_errors(centre, errors.T @ errors / (self.count - 1), errors, level=level)
 
     def replaced(self, values: ArrayLike) -> PosteriorDraws:
         """The same names and levels with other values, such as those in another unit."""

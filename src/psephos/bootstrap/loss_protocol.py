@@ -22,6 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.special
+from numpy.typing import NDArray
 
 from psephos._check import check_real
 from psephos.errors import ParameterError
@@ -29,6 +30,7 @@ from psephos.errors import ParameterError
 __all__ = [
     "Array",
     "Box",
+    "Curved",
     "Loss",
     "OneRule",
     "Records",
@@ -36,6 +38,7 @@ __all__ = [
     "check_interval",
     "check_names",
     "check_start",
+    "logistic_curvature",
     "middle",
     "namespace",
     "round_up",
@@ -106,6 +109,36 @@ class Loss(Protocol):
         """The bound of the gradient at one level; :attr:`bound` for a single rule."""
 
 
+class Curved:
+    """What a loss of this package knows of its second derivatives: sums of squares, record by record, in numpy.
+
+    Beside what is here such a loss has
+
+    * ``curvature_root(theta, records, majorising=False)``: rows v of shape ``(n, k, d)``; the Hessian of a record is
+      ``sum_k v_k v_k' - shift I``, at any level (of a quantile, with a wider window). ``majorising`` asks for a
+      quadratic above the loss that touches it at theta, in place of the Hessian: steps with it do not overshoot,
+      however far away the minimum is. Of Huber's scale and an exponential mean it gives no more than the Hessian;
+    * ``curvature_bound(theta, majorising=False, leverage=None)``: the largest ``sum_k |v_k|^2`` of a record at one
+      theta, above 0; ``leverage`` is the largest squared norm of covariates, where it is not that of the loss.
+    """
+
+    __slots__ = ()
+
+    @property
+    def flat_directions(self) -> tuple[tuple[float, ...], ...]:
+        """Orthonormal directions of theta, d numbers each, in which no record's loss ever changes: none."""
+        return ()
+
+    @property
+    def log_coordinates(self) -> tuple[int, ...]:
+        """Positions of coordinates, all above 0, that are nearer to normal on a logarithmic scale: none."""
+        return ()
+
+    def curvature_shift(self, theta: Array) -> float:  # noqa: ARG002 - a loss with a shift looks at it
+        """What the sums of squares hold beyond the Hessian, the same for all records: 0."""
+        return 0.0
+
+
 class OneRule:
     """The part of a loss that has no family of levels."""
 
@@ -147,6 +180,18 @@ def namespace(*arrays: Any) -> ModuleType:
 def special_functions(xp: ModuleType) -> ModuleType:
     """The special functions (``ndtr``, ``expit``) that go with a :func:`namespace`."""
     return scipy.special if xp is np else importlib.import_module("jax.scipy.special")
+
+
+def logistic_curvature(logit: NDArray[np.float64], *, majorising: bool) -> NDArray[np.float64]:
+    """p (1 - p) of log-odds; majorising, (p - 1/2) / log-odds: never above 1/4.
+
+    >>> logistic_curvature(np.array([0.0, 2.0]), majorising=True).round(4).tolist()
+    [0.25, 0.1904]
+    """
+    if not majorising:
+        return np.asarray(scipy.special.expit(logit) * scipy.special.expit(-logit))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.abs(logit) < 1e-8, 0.25, np.tanh(logit / 2) / logit / 2)
 
 
 def round_up(bound: float, *, slack: float = 2.0**-48) -> float:

@@ -22,6 +22,7 @@ from psephos.bootstrap.preference_loss import BradleyTerryLoss, comparison_recor
 from psephos.bootstrap.regression_losses import HuberLoss, LogisticLoss, QuantileLoss
 
 __all__ = [
+    "SHIPPED",
     "Array",
     "BradleyTerryLoss",
     "CustomLoss",
@@ -32,6 +33,11 @@ __all__ = [
     "MeanLoss",
     "QuantileLoss",
     "Records",
+    "ShippedLoss",
     "comparison_records",
     "namespace",
 ]
+
+#: Losses of this package: bounds are proved, rows of gradients are tested not to mix, curvature is known.
+ShippedLoss = BradleyTerryLoss | HuberLoss | LogisticLoss | MeanLoss | QuantileLoss
+SHIPPED = (BradleyTerryLoss, HuberLoss, LogisticLoss, MeanLoss, QuantileLoss)

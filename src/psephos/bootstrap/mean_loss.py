@@ -19,17 +19,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from psephos._check import check_choice, check_real
 from psephos.bootstrap.columns import number_column
 from psephos.bootstrap.loss_protocol import (
     Array,
+    Curved,
     OneRule,
     Records,
     check_interval,
     check_start,
     middle,
     namespace,
+    round_up,
 )
 from psephos.errors import ParameterError
 
@@ -37,7 +40,7 @@ __all__ = ["MeanLoss"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanLoss(OneRule):
+class MeanLoss(Curved, OneRule):
     """The loss of a mean: theta = (mean,), a record is one number x.
 
     Whatever theta and x are, the gradient is the result of ``min(max(g, -C), C)``: its absolute value is at most C,
@@ -126,6 +129,45 @@ class MeanLoss(OneRule):
         with np.errstate(over="ignore"):
             slope = (mean - x) / self.sd / self.sd if self.sd is not None else (1 - x / mean) / mean
         return xp.clip(slope, -self.clip, self.clip)[:, None]
+
+    @property
+    def log_coordinates(self) -> tuple[int, ...]:
+        """Exponential: the mean."""
+        return () if self.sd is not None else (0,)
+
+    def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
+        """Gaussian: 1 / sd where the gradient is not clipped, else 0, or, majorising, sqrt(C / |m - x|).
+
+        Exponential: the Hessian 2 x / m^3 - 1 / m^2 where the gradient is not clipped, and the shift 1 / m^2.
+        The loss is not convex, and ``majorising`` gives no more than its Hessian. Shape ``(n, 1, 1)``.
+        """
+        mean, x = self._read(np, np.asarray(theta), records)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            slope = self.gradient(np.asarray(theta), records)[:, 0]
+            inside = np.abs(slope) < self.clip
+            if self.sd is None:
+                return np.asarray(np.where(inside, np.sqrt(2 * x / mean) / mean, 1 / mean)[:, None, None])
+            beyond = np.sqrt(self.clip / np.abs(mean - x)) if majorising else 0.0
+            return np.where(inside, 1 / self.sd, beyond)[:, None, None]
+
+    def curvature_bound(
+        self,
+        theta: Array,
+        *,
+        majorising: bool = False,  # noqa: ARG002
+        leverage: float | None = None,  # noqa: ARG002
+    ) -> float:
+        """Gaussian: 1 / sd^2. Exponential: 1 / m^2, or the largest 2 x / m^3 of an unclipped x. Rounded up."""
+        if self.sd is not None:
+            return round_up(1 / self.sd / self.sd)
+        mean = max(float(np.asarray(theta)[0]), self.lower[0])
+        largest = min(self.data_bounds[1], mean + self.clip * mean * mean)
+        return round_up(max(1.0, 2 * largest / mean) / mean / mean)
+
+    def curvature_shift(self, theta: Array) -> float:
+        """Exponential: 1 / m^2."""
+        mean = max(float(np.asarray(theta)[0]), self.lower[0])
+        return 0.0 if self.sd is not None else 1 / mean / mean  # a square could overflow
 
     def _read(self, xp: Any, theta: Array, records: Records) -> tuple[Array, Array]:
         mean = xp.asarray(theta)[0]

@@ -17,20 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.bootstrap.losses import (
-    BradleyTerryLoss,
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    MeanLoss,
-    QuantileLoss,
-    Records,
-)
+from psephos.bootstrap.losses import SHIPPED, Loss, Records
 from psephos.errors import ParameterError
 
 __all__ = ["check_gradient", "cpu", "device_records", "row_gradient"]
-
-_OURS = (BradleyTerryLoss, HuberLoss, LogisticLoss, MeanLoss, QuantileLoss)  # whose rows are tested not to mix
 
 
 def cpu() -> Any:
@@ -52,7 +42,7 @@ def _single(column: NDArray[Any], *, whole: bool, padded: bool) -> jax.Array:
 
 def row_gradient(loss: Loss) -> Callable[[Any, Any, Any], Any]:
     """``gradient(theta, records, level)`` of shape ``(n, d)`` whose rows depend on their own record alone."""
-    if type(loss) in _OURS:
+    if type(loss) in SHIPPED:  # rows are tested not to mix
         return loss.gradient
 
     def one(theta: Any, record: Any, level: Any) -> Any:

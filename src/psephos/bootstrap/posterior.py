@@ -1,26 +1,20 @@
 """The trained sampler: a map from public weights to the parameter, with its guarantee.
 
-Training paid for the map; drawing from it reads no record and costs nothing. A sampler on disk is one ``.npz`` archive
-of plain arrays and a JSON header, read without pickles. It holds no key, no seed and nothing of a minibatch.
+Training paid for the map; drawing from it reads no record and costs nothing. A sampler on disk
+(:mod:`psephos.bootstrap.archive`) holds no key, no seed and nothing of a minibatch.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import math
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
-from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from psephos._check import check_choice, check_integer, check_real, exact, parse_delta, parse_epsilon
+from psephos._check import check_choice, check_integer, check_real, exact, parse_delta
 from psephos.bootstrap.accountant import METHODS, BlockedTraining, Method, NoiseScale, calibrate_sigma
+from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
 from psephos.bootstrap.blocks import dirichlet_weights
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.generator import Layers, evaluate
@@ -34,7 +28,7 @@ _SCHEMA = "psephos.posterior/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Posterior:
+class Posterior(Saved):
     """A private sampler of a posterior.
 
     Attributes
@@ -124,24 +118,6 @@ class Posterior:
             method: calibrate_sigma(self.training, epsilon=epsilon, delta=delta, method=method) for method in METHODS
         }
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the sampler to a file."""
-        Path(path).write_bytes(self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Posterior:
-        """The inverse of :meth:`save`.
-
-        Raises
-        ------
-        ParameterError
-            naming the file, if it holds no sampler.
-        """
-        try:
-            return cls.from_bytes(Path(path).read_bytes())
-        except ParameterError as error:
-            raise ParameterError(f"{str(path)!r}: {error}") from error
-
     def to_bytes(self) -> bytes:
         """The sampler as the bytes of an ``.npz`` archive."""
         facts = asdict(self.training)
@@ -161,28 +137,21 @@ class Posterior:
                 "delta": str(self.noise.delta),
                 "epsilon_upper": None if math.isinf(self.noise.epsilon_upper) else self.noise.epsilon_upper,
             },
-            "guarantee": {
-                "epsilon": str(self.guarantee.epsilon),
-                "delta": str(self.guarantee.delta),
-                "unit": self.guarantee.unit,
-                "adjacency": self.guarantee.adjacency,
-                "assumptions": self.guarantee.assumptions,
-            },
+            "guarantee": guarantee_to_header(self.guarantee),
             "secure": self.secure,
         }
-        arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+        arrays = {}
         for index, (weights, biases) in enumerate(self.layers):
             arrays[f"weights{index}"], arrays[f"biases{index}"] = weights, biases
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        return buffer.getvalue()
+        return archive_bytes(header, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
         """The inverse of :meth:`to_bytes`. Nothing signs a file: its guarantee is the word of whoever wrote it."""
         try:
-            header, layers = _read(data)
-            training, noise, promise = header["training"], header["noise"], header["guarantee"]
+            header, arrays = read_archive(data, _SCHEMA)
+            layers = tuple((arrays[f"weights{i}"], arrays[f"biases{i}"]) for i in range(len(arrays) // 2))
+            training, noise = header["training"], header["noise"]
             bound = noise["epsilon_upper"]
             posterior = cls(
                 layers=layers,
@@ -201,13 +170,7 @@ class Posterior:
                     method=noise["method"],
                     order=noise["order"],
                 ),
-                guarantee=Guarantee(
-                    epsilon=parse_epsilon(promise["epsilon"]),
-                    delta=Fraction(1) if promise["delta"] == "1" else parse_delta(promise["delta"]),
-                    unit=promise["unit"],
-                    adjacency=promise["adjacency"],
-                    assumptions=tuple(promise["assumptions"]),
-                ),
+                guarantee=guarantee_from_header(header["guarantee"]),
                 secure=header["secure"],
             )
             posterior._check()
@@ -220,12 +183,10 @@ class Posterior:
     def _check(self) -> None:
         """Refuse parts that do not belong together."""
         check_choice(self.noise.method, "accountant", METHODS)
-        check_choice(self.guarantee.unit, "unit", ("person", "comparison"))
-        check_choice(self.guarantee.adjacency, "adjacency", ("replace-one",))
         for name, low, high in zip(self.names, self.lower, self.upper, strict=True):
             check_interval((low, high), f"box of {name!r}")
-        if type(self.secure) is not bool or not all(isinstance(text, str) for text in self.guarantee.assumptions):
-            raise ParameterError("not a saved posterior: secure must be true or false, and assumptions texts")
+        if type(self.secure) is not bool:
+            raise ParameterError("not a saved posterior: secure must be true or false")
         levels = self.levels
         if levels is not None and not (levels and all(0 < x < 1 for x in levels) and np.all(np.diff(levels) > 0)):
             raise ParameterError(f"levels must be increasing and between 0 and 1, got {levels!r}")
@@ -241,20 +202,3 @@ class Posterior:
             width = biases.size
         if width != len(self.names):
             raise ParameterError(f"not a saved posterior: {width} outputs for {len(self.names)} names")
-
-
-_MOST_BYTES = 2**31
-
-
-def _read(data: bytes) -> tuple[dict[str, Any], Layers]:
-    """Header and layers of an archive that is no larger than it may be."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
-            raise ParameterError(f"not a saved posterior: more than {_MOST_BYTES} bytes")
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        header = json.loads(archive["header"].tobytes())
-        count = sum(name.startswith("weights") for name in archive.files)
-        layers = tuple((archive[f"weights{i}"], archive[f"biases{i}"]) for i in range(count))
-    if header["schema"] != _SCHEMA:
-        raise ParameterError(f"schema must be {_SCHEMA!r}, got {header['schema']!r}")
-    return header, layers

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from psephos._check import check_integer
 from psephos.bootstrap.loss_protocol import (
     Array,
     Box,
+    Curved,
     OneRule,
     Records,
     check_box,
     check_names,
     check_start,
+    logistic_curvature,
     middle,
     namespace,
     round_up,
@@ -37,7 +40,7 @@ _ROOM = 2.0**-40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BradleyTerryLoss(OneRule):
+class BradleyTerryLoss(Curved, OneRule):
     """Scores of m items; a record is a person with any number (0 or more) of comparisons.
 
     A record is (left, right, outcome, count): item positions of shape ``(n, L)``, what came out (1 left won, 0 right
@@ -128,7 +131,7 @@ class BradleyTerryLoss(OneRule):
     def gradient(self, theta: Array, records: Records, level: Any = None) -> Array:  # noqa: ARG002
         """Shape ``(n, m)``."""
         xp, gap, used = self._gaps(theta, records)
-        left, right, outcome, count = records
+        left, right, outcome, count = self._within(xp, records)
         slope = xp.where(used, special_functions(xp).expit(gap) - outcome, 0.0)
         n, m = left.shape[0], len(self.items)
         if xp is np:
@@ -142,9 +145,39 @@ class BradleyTerryLoss(OneRule):
         # Divided after the sum: terms of at most 1 add up to at most their number, exactly, whatever the order.
         return total / xp.maximum(count, 1)[:, None]
 
+    @property
+    def flat_directions(self) -> tuple[tuple[float, ...], ...]:
+        """One: all scores together."""
+        return ((1 / math.sqrt(len(self.items)),) * len(self.items),)
+
+    def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
+        """sqrt(p (1 - p) / count) (e_left - e_right), a row a comparison: shape ``(n, L, m)``."""
+        _, gap, used = self._gaps(theta, records)
+        left, right, _, count = self._within(np, records)
+        weight = logistic_curvature(gap, majorising=majorising) / np.maximum(count, 1)[:, None]
+        root = np.sqrt(np.where(used, weight, 0.0))[:, :, None]
+        items = np.arange(len(self.items))
+        return np.asarray(root * ((left[:, :, None] == items) * 1.0 - (right[:, :, None] == items)))
+
+    def curvature_bound(
+        self,
+        theta: Array,  # noqa: ARG002
+        *,
+        majorising: bool = False,  # noqa: ARG002
+        leverage: float | None = None,  # noqa: ARG002
+    ) -> float:
+        """1/2, rounded up: p (1 - p) is 1/4 at most, and the squared norm of e_left - e_right 2."""
+        return round_up(0.5, slack=_ROOM)
+
+    def _within(self, xp: Any, records: Records) -> Records:
+        """The records with positions that are none moved to the nearest: no error may tell of a record."""
+        left, right, outcome, count = records
+        last = len(self.items) - 1
+        return xp.clip(left, 0, last), xp.clip(right, 0, last), outcome, count
+
     def _gaps(self, theta: Array, records: Records) -> tuple[Any, Array, Array]:
-        left, right, _, count = records
         xp = namespace(theta, *records)
+        left, right, _, count = self._within(xp, records)
         theta = xp.asarray(theta)
         return xp, theta[left] - theta[right], xp.arange(left.shape[1]) < xp.asarray(count)[:, None]
 

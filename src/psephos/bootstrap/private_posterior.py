@@ -1,4 +1,4 @@
-"""The front door: a private sampler of a posterior, paid for from a ledger."""
+"""The front doors: a private posterior, by a trained sampler or by noisy Newton steps, paid for from a ledger."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
 from psephos._check import Exact, is_unicode, parse_delta, parse_epsilon
 from psephos.bootstrap.accountant import Method, PaperBound
-from psephos.bootstrap.losses import Loss, Records
+from psephos.bootstrap.losses import Loss, Records, ShippedLoss
+from psephos.bootstrap.normal_posterior import NormalPosterior
 from psephos.bootstrap.posterior import Posterior
+from psephos.bootstrap.sandwich import SandwichPlan, prepared_sandwich
 from psephos.bootstrap.train import TrainingPlan, assumptions_of, count_records, prepared
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
@@ -22,7 +25,7 @@ from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 
-__all__ = ["private_posterior", "release_from_json", "release_to_json"]
+__all__ = ["private_posterior", "private_sandwich", "release_from_json", "release_to_json"]
 
 _SCHEMA = "psephos.posterior-release/1"
 
@@ -76,8 +79,11 @@ def private_posterior(
     >>> release.value.sample(500).values.shape
     (500, 1)
     """
-    declared = (*assumptions_of(loss), *_texts(assumptions))
-    guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=declared)
+    guarantee = Guarantee(
+        epsilon=parse_epsilon(epsilon),
+        delta=parse_delta(delta),
+        assumptions=(*assumptions_of(loss), *declared(assumptions)),
+    )
     people = count_records(records, "records")
     check_payment(bits, ledger, dataset, request_id, budget)
     warn_if_weak(guarantee, people)
@@ -119,11 +125,112 @@ def private_posterior(
         request_id=request_id,
         budget=budget,
         to_json=release_to_json,
-        from_json=release_from_json,
+        from_json=lambda text: cast("Release[Posterior]", release_from_json(text)),
     )
 
 
-def _texts(assumptions: object) -> tuple[str, ...]:
+def private_sandwich(
+    records: Records,
+    loss: ShippedLoss,
+    *,
+    epsilon: Exact,
+    delta: Exact,
+    plan: SandwichPlan = SandwichPlan(),  # noqa: B008 - frozen
+    assumptions: tuple[str, ...] = (),
+    about: str = "",
+    bits: BitSource = SystemBits(),  # noqa: B008 - stateless
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    budget: tuple[Exact, Exact] | None = None,
+) -> Release[NormalPosterior]:
+    """A near-normal private posterior of a loss's minimiser: sampling error and the known noise together.
+
+    (epsilon, delta)-differentially private for each record under replace-one adjacency; the number of records, the
+    loss with its bounds and the plan are public. A loss with L levels is fitted at all of them under the one budget, so
+    noise on each grows with L.
+
+    Parameters
+    ----------
+    records
+        Arrays of n rows, as ``loss`` takes them; every number finite.
+    loss
+        One of this package, but no :class:`CustomLoss`.
+    epsilon
+        Nats, > 0.
+    delta
+        0 < delta < 1.
+    plan
+        Public settings.
+    assumptions, about
+        As in :func:`psephos.bootstrap.private_posterior`.
+    bits
+        Operating-system entropy; anything else, such as ``InsecureBits`` in a simulation, stamps the release insecure.
+    ledger, dataset, request_id, budget
+        As in :func:`psephos.private_consensus`.
+
+    Returns
+    -------
+    A :class:`Release` whose value is the :class:`NormalPosterior`: any number of draws of it is free.
+
+    Raises
+    ------
+    ParameterError
+        for parameters out of range, a loss that is not of this package, records of other shapes, and a budget so small
+        that noise would exceed all that could be released.
+    DataError
+        for a number that is not finite.
+    BudgetError
+        if the budget does not suffice.
+
+    Source: :mod:`psephos.bootstrap.sandwich`.
+
+    >>> from psephos.bootstrap import MeanLoss
+    >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
+    >>> records = loss.records(np.linspace(0.2, 0.8, 4000))
+    >>> posterior = private_sandwich(records, loss, epsilon=1, delta="1e-5").value
+    >>> bool(abs(posterior.estimate()[0] - 0.5) < 0.03), posterior.sample(300).values.shape
+    (True, (300, 1))
+    """
+    guarantee = Guarantee(
+        epsilon=parse_epsilon(epsilon),
+        delta=parse_delta(delta),
+        assumptions=(*assumptions_of(loss), *declared(assumptions)),
+    )
+    check_payment(bits, ledger, dataset, request_id, budget)
+    run = prepared_sandwich(records, loss, guarantee=guarantee, plan=plan, bits=bits)
+    people = len(records[0])
+    warn_if_weak(guarantee, people)
+    request = {
+        "release": "posterior",
+        "method": "sandwich",
+        "records": people,
+        "loss": described(loss, about),
+        "about": about,
+        "assumptions": list(assumptions),
+        "plan": repr(plan),
+    }
+    return charged(
+        run,
+        guarantee=guarantee,
+        what=json.dumps(request, ensure_ascii=False),
+        ledger=ledger,
+        dataset=dataset,
+        request_id=request_id,
+        budget=budget,
+        to_json=release_to_json,
+        from_json=lambda text: cast("Release[NormalPosterior]", release_from_json(text)),
+    )
+
+
+def declared(assumptions: object) -> tuple[str, ...]:
+    """What a holder declares, in words.
+
+    Raises
+    ------
+    ParameterError
+        for anything but texts.
+    """
     if not isinstance(assumptions, tuple | list) or not all(isinstance(t, str) and t.strip() for t in assumptions):
         raise ParameterError(f"assumptions must be a tuple of texts, none blank, got {assumptions!r}")
     return tuple(assumptions)
@@ -147,7 +254,7 @@ def described(loss: Loss, about: str) -> str:
     return f"{type(loss).__name__}{facts!r}"
 
 
-def release_to_json(release: Release[Posterior]) -> str:
+def release_to_json(release: Release[Posterior] | Release[NormalPosterior]) -> str:
     """A release with its sampler as text.
 
     >>> import numpy as np
@@ -162,13 +269,14 @@ def release_to_json(release: Release[Posterior]) -> str:
     return json.dumps(
         {
             "schema": _SCHEMA,
+            "method": "pgbb" if isinstance(release.value, Posterior) else "sandwich",
             "event": event_to_json(release.event),
             "posterior": base64.b64encode(release.value.to_bytes()).decode(),
         }
     )
 
 
-def release_from_json(text: str) -> Release[Posterior]:
+def release_from_json(text: str) -> Release[Posterior] | Release[NormalPosterior]:
     """The inverse of :func:`release_to_json`.
 
     Raises
@@ -180,12 +288,16 @@ def release_from_json(text: str) -> Release[Posterior]:
         data = json.loads(text)
         if data["schema"] != _SCHEMA:
             raise ParameterError(f"schema must be {_SCHEMA!r}, got {data['schema']!r}")
-        posterior = Posterior.from_bytes(base64.b64decode(data["posterior"], validate=True))
+        kinds: dict[str, type[Posterior] | type[NormalPosterior]] = {"pgbb": Posterior, "sandwich": NormalPosterior}
+        kind = kinds[data.get("method", "pgbb")]
+        posterior = kind.from_bytes(base64.b64decode(data["posterior"], validate=True))
         event = event_from_json(data["event"])
     except ParameterError:
         raise
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ParameterError(f"not a saved release of a posterior: {error}") from error
-    if event != posterior.training.event(posterior.noise.sigma):
-        raise ParameterError("not a saved release of a posterior: the event is not that of its training")
+    if isinstance(posterior, Posterior):
+        if event != posterior.training.event(posterior.noise.sigma):
+            raise ParameterError("not a saved release of a posterior: the event is not that of its training")
+        return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)
     return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)

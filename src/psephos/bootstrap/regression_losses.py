@@ -23,17 +23,21 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import scipy.special
+from numpy.typing import NDArray
 
 from psephos._check import check_choice, check_real
 from psephos.bootstrap.loss_protocol import (
     Array,
     Box,
+    Curved,
     OneRule,
     Records,
     check_box,
     check_interval,
     check_names,
     check_start,
+    logistic_curvature,
     middle,
     namespace,
     round_up,
@@ -41,14 +45,19 @@ from psephos.bootstrap.loss_protocol import (
 )
 from psephos.errors import ParameterError
 
-__all__ = ["HuberLoss", "LogisticLoss", "QuantileLoss"]
+__all__ = ["SCALE_STRETCH", "HuberLoss", "LogisticLoss", "QuantileLoss"]
+
+#: Unit of Huber's scale where covariates have the unit that makes their second moment 1: it bends a third as much.
+SCALE_STRETCH = math.sqrt(3)
 
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _LEAST_LEVEL = 1e-12
+_WINDOW = 3  # bandwidths that a density is read off with
+_SMALL = 1e-8  # below which a quotient of differences is a derivative, to a rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HuberLoss(OneRule):
+class HuberLoss(Curved, OneRule):
     """Huber's regression with its scale: theta = (beta, s), d = p + 1.
 
     rho_c(z) is z^2 / 2 up to c and c |z| - c^2 / 2 beyond, psi_c(z) = min(max(z, -c), c) its derivative. The loss is
@@ -125,6 +134,12 @@ class HuberLoss(OneRule):
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+    def joint_bound(self, leverage: float) -> float:
+        """The bound for covariates of squared norm ``leverage`` at most, the scale's derivative times SCALE_STRETCH."""
+        part = SCALE_STRETCH / 2
+        beyond = math.sqrt(self.c**2 * leverage + (part * (self.c**2 - self.kappa)) ** 2)
+        return round_up(max(part * self.kappa, beyond))
+
     @property
     def printed_bound(self) -> float:
         """C_H of S3.2, rounded up."""
@@ -142,6 +157,35 @@ class HuberLoss(OneRule):
         parts = (-psi[:, None] * records[0], ((self.kappa - psi * psi) / 2)[:, None])
         return xp.concatenate(parts, axis=-1)
 
+    @property
+    def log_coordinates(self) -> tuple[int, ...]:
+        """The scale."""
+        return (len(self.covariates),)
+
+    def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
+        """(x, r / s) / sqrt(s) where |r| < c s, else 0: shape ``(n, 1, p + 1)``.
+
+        Majorising, what lies beyond has c |r| below c (r^2 / |r0| + |r0|) / 2, as a function of beta.
+        """
+        _, r, scale, psi = self._terms(theta, records)
+        inside = np.abs(psi) < self.c
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            beyond = np.sqrt(self.c / np.abs(r)) if majorising else 0.0
+            factor = np.where(inside, 1 / math.sqrt(scale), beyond)
+            rows = np.concatenate((records[0], np.where(inside, psi, 0.0)[:, None]), axis=-1)
+            return np.asarray((factor[:, None] * rows)[:, None, :])
+
+    def curvature_bound(
+        self,
+        theta: Array,
+        *,
+        majorising: bool = False,  # noqa: ARG002
+        leverage: float | None = None,
+    ) -> float:
+        """(R^2 + c^2) / s, rounded up; with ``leverage``, 3 c^2 for the stretched scale."""
+        scale = max(float(theta[-1]), self.lower[-1])
+        return round_up((_square(self, leverage) + (1 if leverage is None else SCALE_STRETCH**2) * self.c**2) / scale)
+
     def _terms(self, theta: Array, records: Records) -> tuple[Any, Array, Array, Array]:
         xp = namespace(theta, *records)
         theta = xp.asarray(theta)
@@ -152,7 +196,7 @@ class HuberLoss(OneRule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuantileLoss:
+class QuantileLoss(Curved):
     """Quantile regression at levels tau, by the check loss smoothed with a Gaussian kernel of bandwidth h.
 
     With rho_tau(u) = u (tau - [u < 0]) and Z standard normal the value is
@@ -246,6 +290,44 @@ class QuantileLoss:
             slope = special_functions(xp).ndtr(r / self.bandwidth) - (1 - tau)
         return -slope[:, None] * records[0]
 
+    def joint_bound(self, leverage: float) -> float:
+        """The bound of the gradients at all levels together, covariates of squared norm ``leverage`` at most.
+
+        A response lies above the lines of the first k levels and below the others, for some k, unless lines cross at
+        its covariates: slopes are then between tau for the first and tau - 1 for the others. The squared norm is convex
+        in slopes, so its largest value is ``leverage`` times that of ``sum_{l <= k} tau_l^2 + sum_{l > k} (1 -
+        tau_l)^2`` over k. Where lines do cross, a person's part is shrunk to the bound.
+        """
+        tau = np.array(self.levels)
+        squares = [float(np.sum(tau[:k] ** 2) + np.sum((1 - tau[k:]) ** 2)) for k in range(len(tau) + 1)]
+        return round_up(math.sqrt(max(squares) * leverage))
+
+    def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
+        """sqrt(phi(r / w) / w) x, at every level: shape ``(n, 1, p)``.
+
+        The Hessian has w = h. Its mean is a density of responses, which is read off with a wider window, w = 3 h: that
+        lets one record bend the mean by a third as much, and hardly moves a mean over many. Majorising, w = h, and
+        (Phi(r / h) - 1/2) / r, of the slope's part that is odd in r, takes the place of the derivative.
+        """
+        r = _residual(np, np.asarray(theta), records)
+        window = self.bandwidth * (1 if majorising else _WINDOW)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            z = r / window
+            slope = np.exp(-z * z / 2) / (_ROOT_2PI * window)
+            if majorising:
+                slope = np.where(np.abs(z) < _SMALL, slope, scipy.special.erf(z / math.sqrt(2)) / r / 2)
+            return np.asarray((np.sqrt(slope)[:, None] * records[0])[:, None, :])
+
+    def curvature_bound(
+        self,
+        theta: Array,  # noqa: ARG002
+        *,
+        majorising: bool = False,
+        leverage: float | None = None,
+    ) -> float:
+        """R^2 phi(0) / w, rounded up."""
+        return round_up(_square(self, leverage) / (_ROOT_2PI * self.bandwidth * (1 if majorising else _WINDOW)))
+
     def _only_level(self) -> float:
         if len(self.levels) != 1:
             raise ParameterError(f"level must be one of {', '.join(map(str, self.levels))}, got None")
@@ -253,7 +335,7 @@ class QuantileLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogisticLoss(OneRule):
+class LogisticLoss(Curved, OneRule):
     """Logistic regression: the negative log-likelihood of y in {0, 1} with log-odds x'beta.
 
     **Bound.** The gradient is (p - y) x with p in [0, 1] and y in [0, 1], so its norm is at most ||x|| <= R = C.
@@ -312,6 +394,31 @@ class LogisticLoss(OneRule):
         x, y = records
         logit = xp.sum(x * xp.asarray(theta), axis=-1)
         return (special_functions(xp).expit(logit) - y)[:, None] * x
+
+    def joint_bound(self, leverage: float) -> float:
+        """The bound for covariates of squared norm ``leverage`` at most."""
+        return round_up(math.sqrt(leverage))
+
+    def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
+        """sqrt(p (1 - p)) x: shape ``(n, 1, p)``; majorising, sqrt((p - 1/2) / z) x with z the log-odds."""
+        x = records[0]
+        logit = np.sum(x * np.asarray(theta), axis=-1)
+        return np.asarray((np.sqrt(logistic_curvature(logit, majorising=majorising))[:, None] * x)[:, None, :])
+
+    def curvature_bound(
+        self,
+        theta: Array,  # noqa: ARG002
+        *,
+        majorising: bool = False,  # noqa: ARG002
+        leverage: float | None = None,
+    ) -> float:
+        """R^2 / 4, rounded up."""
+        return round_up(_square(self, leverage) / 4)
+
+
+def _square(loss: Any, leverage: float | None) -> float:
+    """R^2, or what takes its place where covariates are stretched."""
+    return float(loss.covariate_bound**2 if leverage is None else leverage)
 
 
 def _residual(xp: Any, beta: Array, records: Records) -> Array:

@@ -4,6 +4,8 @@
 method           settings                        what it draws from                draws
 ===============  ==============================  ================================  =====================================
 ``pgbb``         :class:`TrainingPlan`           the blocked bootstrap posterior   independent, as many as wanted
+``sandwich``     :class:`SandwichPlan`           the normal posterior of noisy     independent, as many as wanted
+                                                 Newton steps, noise counted in
 ``dp-sgld``      :class:`SgldPlan`               the Gibbs posterior of the loss   correlated; as many as the plan keeps
 ``dp-bootstrap`` :class:`ErmPlan`                bootstrap estimates; of a mean,   as wanted for a mean; else the plan's
                                                  deconvolved, else with noise      few, with noise
@@ -12,7 +14,8 @@ method           settings                        what it draws from             
 
 Each is (epsilon, delta)-differentially private for each record under replace-one adjacency, by noise that is proved for
 it; for the noise scales of the literature see the functions of :mod:`psephos.bootstrap.baselines`. ``pgbb`` is the
-default: it takes any loss, and its draws are free. The others are for comparison.
+default: it takes any loss. ``sandwich`` is the most precise where a posterior is near normal. The others are for
+comparison.
 """
 
 from __future__ import annotations
@@ -20,15 +23,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
 from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
+from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
-from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
-from psephos.bootstrap.private_posterior import described, private_posterior
+from psephos.bootstrap.losses import SHIPPED, HuberLoss, Loss, MeanLoss, Records
+from psephos.bootstrap.private_posterior import described, private_posterior, private_sandwich
+from psephos.bootstrap.sandwich import SandwichPlan
 from psephos.bootstrap.train import TrainingPlan, assumptions_of, check_trainable, count_records
 from psephos.errors import DataError, ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
@@ -42,12 +46,13 @@ if TYPE_CHECKING:
     from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
     from psephos.bootstrap.baselines.dp_sgld import SgldPlan
 
-__all__ = ["SAMPLING_METHODS", "GibbsPlan", "SamplingMethod", "sample_posterior"]
+__all__ = ["SAMPLING_METHODS", "GibbsPlan", "SamplingMethod", "best_method", "sample_posterior"]
 
-SamplingMethod = Literal["pgbb", "dp-sgld", "dp-bootstrap", "noisy-gibbs"]
-SAMPLING_METHODS: tuple[SamplingMethod, ...] = ("pgbb", "dp-sgld", "dp-bootstrap", "noisy-gibbs")
+SamplingMethod = Literal["pgbb", "sandwich", "dp-sgld", "dp-bootstrap", "noisy-gibbs"]
+SAMPLING_METHODS: tuple[SamplingMethod, ...] = ("pgbb", "sandwich", "dp-sgld", "dp-bootstrap", "noisy-gibbs")
 
 _SCHEMA = "psephos.draws-release/1"
+_MOST_LEVELS = 9  # that share a budget between noisy Newton steps
 
 Value = TypeVar("Value")
 
@@ -73,6 +78,27 @@ class GibbsPlan:
         check_integer(self.thin, "thin", low=1)
 
 
+def best_method(*, levels: int = 1, shipped: bool = True) -> tuple[SamplingMethod, str]:
+    """Which private posterior to take, by public facts alone, and why.
+
+    Parameters
+    ----------
+    levels
+        How many levels of a family are wanted at once, >= 1.
+    shipped
+        Whether the loss is one of this package.
+
+    >>> best_method(levels=5)[0], best_method(levels=99)[0], best_method(shipped=False)[0]
+    ('sandwich', 'pgbb', 'pgbb')
+    """
+    check_integer(levels, "levels", low=1)
+    if not shipped:
+        return "pgbb", "noisy Newton steps need a loss of this package, whose curvature is known"
+    if levels > _MOST_LEVELS:
+        return "pgbb", f"{levels} levels would share the budget of noisy Newton steps; a trained sampler has all at one"
+    return "sandwich", "noisy Newton steps are the most precise, and their intervals count the noise"
+
+
 def sample_posterior(
     records: Records,
     loss: Loss,
@@ -80,7 +106,7 @@ def sample_posterior(
     epsilon: Exact,
     delta: Exact,
     method: SamplingMethod = "pgbb",
-    settings: TrainingPlan | SgldPlan | ErmPlan | GibbsPlan | None = None,
+    settings: TrainingPlan | SandwichPlan | SgldPlan | ErmPlan | GibbsPlan | None = None,
     draws: int = 2000,
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
     rng: np.random.Generator | None = None,
@@ -97,9 +123,9 @@ def sample_posterior(
     records
         Arrays of n rows, as ``loss`` takes them.
     loss
-        Any for ``pgbb`` and ``dp-sgld``; one that is known to be convex for ``dp-bootstrap``; for ``noisy-gibbs`` a
-        :class:`MeanLoss`, whose family is then the model, or a :class:`HuberLoss`, whose covariates lie in [-1, 1] and
-        whose scale coordinate becomes ``residual_variance``.
+        Any for ``pgbb`` and ``dp-sgld``; one of this package for ``sandwich``; one that is known to be convex for
+        ``dp-bootstrap``; for ``noisy-gibbs`` a :class:`MeanLoss`, whose family is then the model, or a
+        :class:`HuberLoss`, whose covariates lie in [-1, 1] and whose scale coordinate becomes ``residual_variance``.
     epsilon
         Nats, > 0.
     delta
@@ -107,8 +133,9 @@ def sample_posterior(
     method
         See the module.
     settings
-        Of the method; its defaults if absent: :class:`TrainingPlan`, :class:`SgldPlan`, :class:`ErmPlan` (for a mean
-        with 1,000 resamples, and no ridge) or :class:`GibbsPlan`, which a regression needs.
+        Of the method; its defaults if absent: :class:`TrainingPlan`, :class:`SandwichPlan`, :class:`SgldPlan`,
+        :class:`ErmPlan` (for a mean with 1,000 resamples, and no ridge) or :class:`GibbsPlan`, which a regression
+        needs.
     draws
         How many, >= 1, where the method lets one choose.
     bits
@@ -156,6 +183,26 @@ def sample_posterior(
             budget=budget,
         )
         return _converted(sampler, lambda posterior: posterior.sample(draws, rng=generator))
+    if method == "sandwich":
+        fit = SandwichPlan() if settings is None else settings
+        if not isinstance(loss, SHIPPED) or not isinstance(fit, SandwichPlan):
+            raise ParameterError(
+                "sandwich takes a loss of this package and a SandwichPlan, got "
+                f"{type(loss).__name__} and {type(fit).__name__}"
+            )
+        normal = private_sandwich(
+            records,
+            loss,
+            epsilon=epsilon,
+            delta=delta,
+            plan=fit,
+            bits=bits,
+            ledger=ledger,
+            dataset=dataset,
+            request_id=request_id,
+            budget=budget,
+        )
+        return _converted(normal, lambda posterior: posterior.sample(draws, rng=generator))
     people = count_records(records, "records")
     guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
     if guarantee.delta == 0:
@@ -306,7 +353,7 @@ def _converted(release: Release[Value], draws_of: Callable[[Value], PosteriorDra
 
 
 def _to_json(release: Release[PosteriorDraws]) -> str:
-    value, promise = release.value, release.guarantee
+    value = release.value
     return json.dumps(
         {
             "schema": _SCHEMA,
@@ -314,12 +361,7 @@ def _to_json(release: Release[PosteriorDraws]) -> str:
             "levels": value.levels,
             "values": value.values.tolist(),
             "event": event_to_json(release.event),
-            "guarantee": {
-                "epsilon": str(promise.epsilon),
-                "delta": str(promise.delta),
-                "unit": promise.unit,
-                "assumptions": promise.assumptions,
-            },
+            "guarantee": guarantee_to_header(release.guarantee),
             "secure": release.secure,
         }
     )
@@ -327,7 +369,7 @@ def _to_json(release: Release[PosteriorDraws]) -> str:
 
 def _from_json(text: str) -> Release[PosteriorDraws]:
     data = json.loads(text)
-    levels, promise = data["levels"], data["guarantee"]
+    levels = data["levels"]
     return Release(
         value=PosteriorDraws(
             values=np.array(data["values"]),
@@ -335,11 +377,6 @@ def _from_json(text: str) -> Release[PosteriorDraws]:
             levels=None if levels is None else tuple(levels),
         ),
         event=event_from_json(data["event"]),
-        guarantee=Guarantee(
-            epsilon=Fraction(promise["epsilon"]),
-            delta=Fraction(promise["delta"]),
-            unit=promise["unit"],
-            assumptions=tuple(promise["assumptions"]),
-        ),
+        guarantee=guarantee_from_header(data["guarantee"]),
         secure=data["secure"],
     )

@@ -8,33 +8,50 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from psephos._check import check_choice, check_integer, check_real, exact
 from psephos.bootstrap import (
+    SHIPPED,
     BradleyTerryLoss,
     Design,
     HuberLoss,
     LogisticLoss,
     Loss,
     MeanLoss,
+    NormalPosterior,
+    Posterior,
     PosteriorDraws,
     QuantileLoss,
     Records,
     TrainingPlan,
+    best_method,
     comparison_records,
+    private_posterior,
+    private_sandwich,
     read_columns_csv,
 )
 from psephos.bootstrap.design import parse_formula
 from psephos.cli.inputs import read_data
 from psephos.cli.output import note
 from psephos.errors import DataError, ParameterError
+from psephos.privacy import Ledger, Release
 from psephos.profile import Comparisons
 
-__all__ = ["MODELS", "Estimand", "Model", "default_plan", "design_facts", "model_of", "planned"]
+__all__ = [
+    "MODELS",
+    "Choice",
+    "Estimand",
+    "Model",
+    "chosen_method",
+    "default_plan",
+    "design_facts",
+    "model_of",
+    "planned",
+]
 
 MODELS = ("huber", "quantile", "mean", "logistic", "bradley-terry")
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -111,6 +128,14 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The method, and why it was chosen; ``reason`` is ``None`` where it was asked for."""
+
+    method: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
     """A model with the records of a file, and what the holder declared about them."""
 
@@ -133,6 +158,51 @@ class Estimand:
             "max_comparisons": self.model.max_comparisons,
         }
         return json.dumps(facts, ensure_ascii=False)
+
+    def released(
+        self,
+        choice: Choice,
+        *,
+        epsilon: str,
+        delta: str,
+        plan: TrainingPlan,
+        accountant: str,
+        progress: Callable[[int, int], None] | None,
+        ledger: Ledger | None,
+        dataset: str | None,
+        request_id: str | None,
+        budget: tuple[str, str] | None,
+    ) -> Release[Posterior] | Release[NormalPosterior]:
+        """The posterior by the chosen method, once its budget is debited; ``plan`` and ``accountant`` are for pgbb."""
+        loss = self.loss
+        if choice.method == "sandwich" and isinstance(loss, SHIPPED):
+            return private_sandwich(
+                self.records,
+                loss,
+                epsilon=epsilon,
+                delta=delta,
+                assumptions=self.assumptions,
+                about=self.about(),
+                ledger=ledger,
+                dataset=dataset,
+                request_id=request_id,
+                budget=budget,
+            )
+        return private_posterior(
+            self.records,
+            loss,
+            epsilon=epsilon,
+            delta=delta,
+            plan=plan,
+            accountant=accountant,  # type: ignore[arg-type]
+            progress=progress,
+            assumptions=self.assumptions,
+            about=self.about(),
+            ledger=ledger,
+            dataset=dataset,
+            request_id=request_id,
+            budget=budget,
+        )
 
     def in_units_of_data(self, draws: PosteriorDraws) -> PosteriorDraws:
         """Coefficients on the columns as they are; of comparisons, scores with mean 0."""
@@ -288,6 +358,26 @@ def split_interval(text: str, name: str) -> tuple[float, float]:
 def _numbers(text: str) -> tuple[float, ...]:
     """Numbers with commas between them."""
     return tuple(float(exact(part, "--levels", "numbers between 0 and 1, as 0.1,0.5,0.9")) for part in text.split(","))
+
+
+def chosen_method(method: str, model: Model, *, training: Mapping[str, object]) -> Choice:
+    """The method, by public facts alone; ``training`` are the options of pgbb, ``None`` where not given.
+
+    Raises
+    ------
+    ParameterError
+        for options of pgbb with another method.
+    """
+    given = [option for option, value in training.items() if value is not None]
+    if method != "auto":
+        if method != "pgbb" and given:
+            raise ParameterError(f"{given[0]} is for --method pgbb, got --method {method}")
+        return Choice(method=method, reason=None)
+    if given:
+        return Choice(method="pgbb", reason=f"{given[0]} is an option of its training")
+    count = len(model.loss.levels or (1,)) if model.loss is not None else 1
+    best, reason = best_method(levels=count)
+    return Choice(method=best, reason=reason)
 
 
 def default_plan(model: str) -> TrainingPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,25 +21,19 @@ from psephos.cli.inputs import (
 )
 from psephos.cli.output import (
     claimed,
-    count_of,
     note,
     progress,
     progress_steps,
     quiet_stdout,
-    shown,
-    spending,
-    write_csv,
     write_result,
 )
+from psephos.cli.posterior_output import draw_process, draws_of, encoded, json_text, notes_of, table_text
 
 if TYPE_CHECKING:
-    from psephos.bootstrap import Loss, Posterior, PosteriorDraws
-    from psephos.cli.estimand import Estimand
-    from psephos.privacy import Release
+    from psephos.bootstrap import Loss
 
 __all__ = ["posterior"]
 
-_LEVEL = 0.95  # of the intervals
 _MOST_DRAWS = 100_000
 _SUFFIXES = (".nc", ".csv", ".npz")
 
@@ -99,7 +93,14 @@ def posterior(
         float | None,
         typer.Option("--response-scale", help="A public divisor of the response; default a tenth of its range."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="pgbb: private generative bootstrap via blocking.")] = "pgbb",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="sandwich: noisy Newton steps, whose intervals count the noise; pgbb: a sampler, trained by the "
+            "private generative bootstrap via blocking; auto: the one that suits the model.",
+        ),
+    ] = "auto",
     draws: Annotated[int, typer.Option("--draws", help="How many posterior draws; any number costs the same.")] = 2000,
     output_format: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
     output: Annotated[
@@ -120,24 +121,29 @@ def posterior(
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", help="Training steps; default 10000, or 5000 for quantiles.")
+        int | None, typer.Option("--steps", help="pgbb: training steps; default 10000, or 5000 for quantiles.")
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option("--blocks", help="Blocks of people; default 20, or 5 for quantiles.")
+        int | None, typer.Option("--blocks", help="pgbb: blocks of people; default 20, or 5 for quantiles.")
     ] = None,
     probability: Annotated[
         str | None,
-        typer.Option("--probability", help="That a person is in a minibatch; default 0.1, or 0.01 for quantiles."),
+        typer.Option(
+            "--probability", help="pgbb: that a person is in a minibatch; default 0.1, or 0.01 for quantiles."
+        ),
     ] = None,
     monte_carlo: Annotated[
-        int | None, typer.Option("--monte-carlo", help="Minibatches in a step; default 1, or 5 for quantiles.")
+        int | None, typer.Option("--monte-carlo", help="pgbb: minibatches in a step; default 1, or 5 for quantiles.")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Default 5e-4, or 1e-3 for quantiles.")
+        float | None, typer.Option("--learning-rate", help="pgbb: default 5e-4, or 1e-3 for quantiles.")
     ] = None,
     accountant: Annotated[
-        str, typer.Option("--accountant", help="What sets the noise: pld (the least noise), rdp or paper.")
-    ] = "pld",
+        str | None,
+        typer.Option(
+            "--accountant", help="pgbb: what sets the noise: pld (the least noise, the default), rdp or paper."
+        ),
+    ] = None,
     ledger: LedgerOption = None,
     dataset: DatasetOption = None,
     budget: TotalOption = None,
@@ -150,17 +156,18 @@ def posterior(
 ) -> None:
     """Release posterior draws of coefficients, a mean or scores under differential privacy.
 
-    A sampler is trained on noisy sums over the people; its draws are free. Coefficients are in the columns' own units.
+    Noisy sums over the people give a posterior, of which draws are free. Coefficients are in the columns' own units.
     """
     from psephos._check import check_choice, check_integer, parse_delta, parse_epsilon
-    from psephos.bootstrap import METHODS, private_posterior
-    from psephos.cli.estimand import model_of, planned
+    from psephos.bootstrap import METHODS
+    from psephos.cli.estimand import chosen_method, model_of, planned
     from psephos.errors import ParameterError
     from psephos.privacy import Ledger
 
     check_choice(output_format, "format", ("table", "json"))
-    check_choice(method, "method", ("pgbb",))
-    check_choice(accountant, "accountant", METHODS)
+    check_choice(method, "method", ("auto", "sandwich", "pgbb"))
+    if accountant is not None:
+        check_choice(accountant, "accountant", METHODS)
     check_integer(draws, "--draws", low=2, high=_MOST_DRAWS)
     parse_epsilon(epsilon)
     if not parse_delta(delta):
@@ -186,6 +193,15 @@ def posterior(
             "--max-comparisons": max_comparisons is not None,
         },
     )
+    training = {
+        "--steps": steps,
+        "--blocks": blocks,
+        "--probability": probability,
+        "--monte-carlo": monte_carlo,
+        "--learning-rate": learning_rate,
+        "--accountant": accountant,
+    }
+    choice = chosen_method(method, wanted, training=training)
     plan = planned(
         model,
         steps=steps,
@@ -197,36 +213,31 @@ def posterior(
     with claimed(output), claimed(sampler), claimed(picture), quiet_stdout():
         with progress("reading"):
             estimand = wanted.read(file, items=items, items_public_as_seen=items_public_as_seen)
-            if estimand.people < plan.blocks:
+            if choice.method == "pgbb" and estimand.people < plan.blocks:
                 raise ParameterError(
                     f"--blocks must be at most the number of people, got {plan.blocks} for {estimand.people}"
                 )
             _try_format(output, estimand.loss)
-        with progress_steps("training") as report:
-            release = private_posterior(
-                estimand.records,
-                estimand.loss,
+        with progress_steps("fitting" if choice.method == "sandwich" else "training") as report:
+            release = estimand.released(
+                choice,
                 epsilon=epsilon,
                 delta=delta,
                 plan=plan,
-                accountant=accountant,  # type: ignore[arg-type]
+                accountant=accountant or "pld",
                 progress=report,
-                assumptions=estimand.assumptions,
-                about=estimand.about(),
                 ledger=None if ledger is None else Ledger(ledger),
                 dataset=dataset,
                 request_id=request_id,
                 budget=split_budget(budget),
             )
-        drawn = estimand.in_units_of_data(_draws(release.value, draws))
-        note(
-            "the spread of the draws is that of the blocked bootstrap, as learnt through noise: it does not hold the "
-            "error that the noise itself adds, so an interval need not cover the truth as often as its level says"
-        )
-        text = _json(release, estimand, drawn) if output_format == "json" else _table(release, estimand, drawn)
-        content = None if output is None else _encoded(drawn, output.suffix.lower())
+        drawn = estimand.in_units_of_data(draws_of(release.value, draws))
+        for line in notes_of(release.value, choice):
+            note(line)
+        text = (json_text if output_format == "json" else table_text)(release, estimand, choice, drawn)
+        content = None if output is None else encoded(drawn, output.suffix.lower())
         if picture is not None:
-            _draw(drawn, picture, release)
+            draw_process(drawn, picture, release)
     if sampler is not None:
         release.value.save(sampler)
     if output is not None and content is not None:
@@ -244,23 +255,6 @@ def _check_picture(picture: Path, model: str, *, others: tuple[Path | None, ...]
     for other in others:
         if other is not None and other.resolve() == picture.resolve():
             raise ParameterError(f"--picture must be a file of its own, got {picture.name!r}")
-
-
-def _draw(draws: PosteriorDraws, picture: Path, release: Release[Posterior]) -> None:
-    from psephos.privacy import decimal_text
-    from psephos.report import plot_process
-
-    ends = draws.intervals(level=_LEVEL)
-    plot_process(
-        list(draws.levels or ()),
-        [shown(name) for name in draws.names],
-        draws.mean().tolist(),
-        ends[..., 0].tolist(),
-        ends[..., 1].tolist(),
-        picture,
-        title=f"coefficients over quantiles, {100 * _LEVEL:g}% intervals, epsilon "
-        f"{decimal_text(release.guarantee.epsilon)}",
-    )
 
 
 def _check_names_of_files(output: Path | None, sampler: Path | None) -> None:
@@ -287,120 +281,10 @@ def _try_format(output: Path | None, loss: Loss) -> None:
     shape = (2, len(loss.names)) if loss.levels is None else (len(loss.levels), 2, len(loss.names))
     trial = PosteriorDraws(values=np.zeros(shape), names=loss.names, levels=loss.levels)
     try:
-        _encoded(trial, output.suffix.lower())
+        encoded(trial, output.suffix.lower())
     except PsephosError:
         raise
     except Exception as error:  # whatever the libraries of the format raise
         raise ParameterError(
             f"--output: {output.suffix} cannot hold these names ({error}); .csv and .npz can"
         ) from None
-
-
-def _draws(sampler: Posterior, count: int) -> PosteriorDraws:
-    """Draws that follow from the sampler: a repeated request prints the same numbers."""
-    import hashlib
-
-    import numpy as np
-
-    digest = hashlib.sha256(b"".join(array.tobytes() for layer in sampler.layers for array in layer)).digest()
-    return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)))
-
-
-def _encoded(draws: PosteriorDraws, suffix: str) -> bytes:
-    """Draws as the bytes of a file."""
-    import io
-    import tempfile
-
-    import numpy as np
-
-    if suffix == ".csv":
-        blocks = draws.values.tolist()
-        if draws.levels is None:
-            return write_csv(draws.names, blocks).encode()
-        rows = [[level, *row] for level, block in zip(draws.levels, blocks, strict=True) for row in block]
-        return write_csv(("level", *draws.names), rows).encode()
-    if suffix == ".npz":
-        buffer = io.BytesIO()
-        levels = {} if draws.levels is None else {"levels": np.array(draws.levels)}
-        np.savez(buffer, values=draws.values, names=np.array(draws.names), **levels)  # type: ignore[arg-type]
-        return buffer.getvalue()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "draws.nc")
-        draws.to_arviz().to_netcdf(str(path))
-        return path.read_bytes()
-
-
-def _table(release: Release[Posterior], estimand: Estimand, draws: PosteriorDraws) -> str:
-    from dataclasses import replace
-
-    named = replace(draws, names=tuple(shown(name) for name in draws.names))
-    return "\n".join([named.table(level=_LEVEL), "", _sentence(release, estimand)])
-
-
-def _sentence(release: Release[Posterior], estimand: Estimand) -> str:
-    facts, noise = release.value.training, release.value.noise
-    text = release.guarantee.sentence().rstrip(".")
-    text += f"; method pgbb, noise of standard deviation {noise.sigma:.4g} on each coordinate of each of "
-    text += f"{count_of(facts.compositions, 'weighted sum')} of gradients (accountant {noise.method}); "
-    text += f"{count_of(estimand.people, 'person', 'people')} (their number: public)"
-    if estimand.model.max_comparisons is not None:
-        text += f", each with {count_of(estimand.model.max_comparisons, 'comparison')} at most"
-    return text + spending(release)
-
-
-def _json(release: Release[Posterior], estimand: Estimand, draws: PosteriorDraws) -> str:
-    import json
-
-    from psephos._check import exact
-    from psephos.central.json_parts import budget_to_json, guarantee_to_json
-    from psephos.cli.estimand import design_facts
-    from psephos.privacy import decimal_text
-    from psephos.privacy.events import event_to_json
-
-    facts, noise, design = release.value.training, release.value.noise, estimand.model.design
-    document = {
-        "schema": "psephos.posterior-draws/1",
-        "model": estimand.model.name,
-        "coefficients": _coefficients(draws),
-        "level": _LEVEL,
-        "draws": draws.count,
-        "design": None if design is None else design_facts(design),
-        "plan": {
-            "blocks": facts.blocks,
-            "gamma": facts.gamma,
-            "steps": facts.steps,
-            "monte_carlo": facts.draws,
-            "probability": decimal_text(exact(facts.probability, "probability", "a number")),
-        },
-        "guarantee": guarantee_to_json(
-            release.guarantee,
-            estimand.people,
-            mechanism="pgbb",
-            accountant=noise.method,
-            noise_sd=noise.sigma,
-            gradient_bound=facts.gradient_bound,
-            comparisons_per_person=estimand.model.max_comparisons,
-        ),
-        "event": event_to_json(release.event),
-        "secure": release.secure,
-        "budget": budget_to_json(release.remaining),
-    }
-    return json.dumps(document, ensure_ascii=False, indent=2)
-
-
-def _coefficients(draws: PosteriorDraws) -> list[dict[str, Any]]:
-    """Mean, standard deviation and interval of every coefficient, at every level."""
-    import numpy as np
-
-    mean, sd, ends = draws.mean(), draws.sd(), draws.intervals(level=_LEVEL)
-    return [
-        {
-            "name": draws.names[index[-1]],
-            "level": None if draws.levels is None else draws.levels[index[0]],
-            "mean": float(mean[index]),
-            "sd": float(sd[index]),
-            "low": float(ends[index][0]),
-            "high": float(ends[index][1]),
-        }
-        for index in np.ndindex(mean.shape)
-    ]

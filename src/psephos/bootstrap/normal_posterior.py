@@ -1,0 +1,232 @@
+"""The posterior of an M-estimate from three noisy sums: a gradient, curvature and squared scores at one place.
+
+Near the minimiser an M-estimate is a Newton step, ``theta = theta0 - H^-1 g``, from a place theta0 nearby. Here
+
+    g~ = mean gradient at theta0 + N(0, s^2 I),   H~ = mean curvature + noise,   V~ = mean of g_i g_i' + noise
+
+were released, and the law of each noise is public. A draw puts all that is not known back in:
+
+    theta_b = theta0 - H_b^-1 (g~ + e_b),   e_b ~ N(0, V_b / chi^2_nu + s^2 I),   H_b = H~ + fresh noise,
+    V_b = V~ + fresh noise, made positive semidefinite,   nu = n - r,  r the coordinates.
+
+That is the posterior under flat priors on the three. Where noise on the curvature is small beside it, draws are normal
+with the covariance ``H^-1 (V / n + s^2 I) H^-1``: that of the sandwich estimator (Huber 1967; White 1982), and the
+known noise. Where it is not, a direction of theta is hardly known: in some H_b it bends by less than the noise, and
+there a draw may be anywhere in the parameter's box. So intervals widen rather than lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos._check import check_integer, check_real
+from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
+from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.loss_protocol import check_interval, check_names
+from psephos.errors import ParameterError
+from psephos.privacy.guarantee import Guarantee
+
+__all__ = ["NormalPosterior", "symmetric_noise"]
+
+Floats = NDArray[np.float64]
+
+_SCHEMA = "psephos.normal-posterior/1"
+_ARRAYS = ("frame", "place", "gradient", "curvature", "curvature_sd", "scores")
+_WORLDS = 256  # draws of (curvature, scores' covariance); draws of theta go through them in turn
+_FLAT = 1e-9  # of a matrix's largest eigenvalue: what bends less does not bend
+_NOISE = 1.0  # standard deviations of a curvature's noise: nor does what bends less than these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NormalPosterior(Saved):
+    """What was released, and draws of the parameter that follow from it.
+
+    Attributes
+    ----------
+    names, lower, upper
+        Of the d coordinates: names and the box of the parameter.
+    levels
+        L levels, or ``None`` for a single rule (L = 1 below).
+    people
+        n.
+    logs
+        Positions of coordinates, above 0, that move on a logarithmic scale: the step y in theta_j makes it
+        ``theta0_j exp(y / theta0_j)``.
+    frame
+        ``(d, r)``: the coordinates z of all that follows, ``theta = theta0 + frame z``; the loss changes in no others.
+    place
+        ``(L, d)``: theta0.
+    gradient, gradient_sd
+        ``(L r,)``: g~, level by level; s.
+    curvature, curvature_sd
+        ``(L, r, r)``: H~; ``(L,)``: standard deviations of the noise on its diagonal (beside it 1/sqrt(2) of that).
+    scores, scores_sd
+        The same of V~, ``(L r, L r)``.
+    scores_bound
+        The largest trace that one person's part of V~ can have.
+    guarantee, secure
+        What is promised, and whether every secret bit came from the operating system.
+    """
+
+    names: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    levels: tuple[float, ...] | None
+    logs: tuple[int, ...]
+    people: int
+    frame: Floats
+    place: Floats
+    gradient: Floats
+    gradient_sd: float
+    curvature: Floats
+    curvature_sd: Floats
+    scores: Floats
+    scores_sd: float
+    scores_bound: float
+    guarantee: Guarantee
+    secure: bool
+
+    def estimate(self) -> Floats:
+        """The Newton step from the place, within the box: ``(d,)``, or ``(L, d)`` with levels.
+
+        Directions in which the released curvature bends by less than its noise stay where the place is.
+        """
+        found = self._placed(self.curvature[None], self.gradient.reshape(1, 1, len(self.place), -1), None)[:, 0]
+        return found if self.levels is not None else found[0]
+
+    def sample(self, draws: int, *, rng: np.random.Generator | None = None) -> PosteriorDraws:
+        """Draws. Free of privacy cost; independent but for 256 curvatures and covariances that they go through.
+
+        Parameters
+        ----------
+        draws
+            How many, >= 1.
+        rng
+            A fresh one if absent. Draws are public, so this needs no secret.
+        """
+        count = check_integer(draws, "draws", low=1)
+        generator = np.random.default_rng() if rng is None else rng
+        worlds = min(count, _WORLDS)
+        places, r, _ = self.curvature.shape
+        errors = self._errors(worlds, -(-count // worlds), generator)
+        noise = self.curvature_sd[:, None, None] * symmetric_noise((worlds, places, r), generator)
+        gradients = (self.gradient + errors).reshape(worlds, -1, places, r)
+        values = self._placed(self.curvature + noise, gradients, generator)[:, :count]
+        return PosteriorDraws(
+            values=values if self.levels is not None else values[0], names=self.names, levels=self.levels
+        )
+
+    def hardly_known(self) -> tuple[str, ...]:
+        """Coordinates of which the data say little: half their box or more lies in a 95 % interval, at some level.
+
+        >>> from psephos.bootstrap import MeanLoss, private_sandwich
+        >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
+        >>> for people in (20, 20_000):
+        ...     records = loss.records(np.full(people, 0.5))
+        ...     print(private_sandwich(records, loss, epsilon=1, delta="1e-5").value.hardly_known())
+        ('mean',)
+        ()
+        """
+        ends = self.sample(4 * _WORLDS, rng=np.random.default_rng(0)).intervals()
+        wide = (ends[..., 1] - ends[..., 0]) >= (np.array(self.upper) - np.array(self.lower)) / 2
+        return tuple(
+            name for name, w in zip(self.names, wide.reshape(-1, len(self.names)).any(axis=0), strict=True) if w
+        )
+
+    def _errors(self, worlds: int, each: int, rng: np.random.Generator) -> Floats:
+        """Normal vectors with the covariance V_b / chi^2_nu + s^2 I, several for each: ``(worlds, each, L r)``."""
+        size = len(self.scores)
+        freedom = max(self.people - self.curvature.shape[1], 1)
+        values, vectors = np.linalg.eigh(self.scores + self.scores_sd * symmetric_noise((worlds, size), rng))
+        values = np.clip(values, 0, self.scores_bound) / rng.chisquare(freedom, (worlds, 1))
+        scaled = rng.standard_normal((worlds, each, size)) * np.sqrt(values + self.gradient_sd**2)[:, None, :]
+        return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
+
+    def _placed(self, curvature: Floats, gradients: Floats, rng: np.random.Generator | None) -> Floats:
+        """Newton steps from the place, within the box; anywhere in it, or not at all, where noise hides the curvature.
+
+        ``(worlds, L, r, r)`` and ``(worlds, each, L, r)`` to ``(L, worlds * each, d)``.
+        """
+        values, vectors = np.linalg.eigh(curvature)
+        least = np.maximum(_FLAT * np.abs(values).max(axis=-1, keepdims=True), _NOISE * self.curvature_sd[:, None])
+        flat = (values <= least)[:, None]
+        ways = self.frame @ vectors  # (worlds, L, d, r)
+        along = np.einsum("wlji,wklj->wkli", vectors, gradients) / np.where(flat, 1.0, values[:, None])
+        reach = float(np.max(np.array(self.upper) - np.array(self.lower)))
+        elsewhere = np.zeros(along.shape) if rng is None else rng.uniform(-reach, reach, along.shape)
+        elsewhere = elsewhere / np.linalg.norm(ways, axis=-2)[:, None]
+        steps = np.einsum("wlij,wklj->wkli", ways, np.where(flat, elsewhere, along))
+        found = self.place - steps
+        logs = list(self.logs)
+        with np.errstate(over="ignore"):
+            found[..., logs] = self.place[:, logs] * np.exp(-steps[..., logs] / self.place[:, logs])
+        found = np.clip(found, self.lower, self.upper)
+        return np.moveaxis(found.reshape(-1, *self.place.shape), 0, 1)
+
+    def to_bytes(self) -> bytes:
+        """The posterior as the bytes of an ``.npz`` archive (:mod:`psephos.bootstrap.archive`)."""
+        header = {
+            "schema": _SCHEMA,
+            "names": self.names,
+            "lower": self.lower,
+            "upper": self.upper,
+            "levels": self.levels,
+            "logs": self.logs,
+            "people": self.people,
+            "gradient_sd": self.gradient_sd,
+            "scores_sd": self.scores_sd,
+            "scores_bound": self.scores_bound,
+            "guarantee": guarantee_to_header(self.guarantee),
+            "secure": self.secure,
+        }
+        return archive_bytes(header, {name: getattr(self, name) for name in _ARRAYS})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> NormalPosterior:
+        """The inverse of :meth:`to_bytes`."""
+        try:
+            header, arrays = read_archive(data, _SCHEMA)
+            posterior = cls(
+                names=check_names(header["names"], "names"),
+                lower=tuple(header["lower"]),
+                upper=tuple(header["upper"]),
+                levels=None if header["levels"] is None else tuple(header["levels"]),
+                logs=tuple(check_integer(j, "logs", low=0, high=len(header["names"]) - 1) for j in header["logs"]),
+                people=check_integer(header["people"], "people", low=1),
+                guarantee=guarantee_from_header(header["guarantee"]),
+                secure=header["secure"],
+                gradient_sd=check_real(header["gradient_sd"], "gradient_sd", low=0, high=1e300),
+                scores_sd=check_real(header["scores_sd"], "scores_sd", low=0, high=1e300),
+                scores_bound=check_real(header["scores_bound"], "scores_bound", low=0, high=1e300),
+                **{name: arrays[name] for name in _ARRAYS},
+            )
+            posterior._check()
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(f"not a saved posterior: {error}") from error
+        return posterior
+
+    def _check(self) -> None:
+        """Refuse parts that do not belong together."""
+        levels, d, r = len(self.levels or (1,)), len(self.names), self.frame.shape[-1]
+        for name, low, high in zip(self.names, self.lower, self.upper, strict=True):
+            check_interval((low, high), f"box of {name!r}")
+        if type(self.secure) is not bool:
+            raise ParameterError("not a saved posterior: secure must be true or false")
+        shapes = ((d, r), (levels, d), (levels * r,), (levels, r, r), (levels,), (levels * r, levels * r))
+        for name, shape in zip(_ARRAYS, shapes, strict=True):
+            array = getattr(self, name)
+            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise ParameterError(f"not a saved posterior: {name} must be finite doubles of shape {shape}")
+        if not (self.curvature_sd >= 0).all():
+            raise ParameterError("not a saved posterior: curvature_sd must be >= 0")
+
+
+def symmetric_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Symmetric matrices of normal noise, ``(*shape, shape[-1])``: variance 1 on the diagonal, 1/2 beside it."""
+    noise = rng.standard_normal((*shape, shape[-1]))
+    return np.asarray((noise + np.swapaxes(noise, -1, -2)) / 2)

@@ -1,0 +1,231 @@
+"""What ``psephos posterior`` shows and writes: draws as files, a table, JSON and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psephos.cli.output import count_of, shown, spending, write_csv
+
+if TYPE_CHECKING:
+    from psephos.bootstrap import NormalPosterior, Posterior, PosteriorDraws
+    from psephos.cli.estimand import Choice, Estimand
+    from psephos.privacy import Release
+
+__all__ = ["LEVEL", "draw_process", "draws_of", "encoded", "json_text", "notes_of", "table_text"]
+
+LEVEL = 0.95  # of the intervals
+_LEAST_DRAWS = 20  # that ranks at that level take
+
+
+def draw_process(draws: PosteriorDraws, picture: Path, release: Release[Any]) -> None:
+    """Draw coefficients over the quantiles."""
+    from psephos.privacy import decimal_text
+    from psephos.report import plot_process
+
+    ends = draws.intervals(level=LEVEL)
+    plot_process(
+        list(draws.levels or ()),
+        [shown(name) for name in draws.names],
+        draws.mean().tolist(),
+        ends[..., 0].tolist(),
+        ends[..., 1].tolist(),
+        picture,
+        title=f"coefficients over quantiles, {100 * LEVEL:g}% intervals, epsilon "
+        f"{decimal_text(release.guarantee.epsilon)}",
+    )
+
+
+def draws_of(sampler: Posterior | NormalPosterior, count: int) -> PosteriorDraws:
+    """Draws that follow from the sampler: a repeated request prints the same numbers."""
+    import hashlib
+
+    import numpy as np
+
+    from psephos.bootstrap import Posterior
+
+    if isinstance(sampler, Posterior):
+        released = [array.tobytes() for layer in sampler.layers for array in layer]
+    else:
+        released = [x.tobytes() for x in (sampler.place, sampler.gradient, sampler.curvature, sampler.scores)]
+    digest = hashlib.sha256(b"".join(released)).digest()
+    return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)))
+
+
+def notes_of(sampler: Posterior | NormalPosterior, choice: Choice) -> list[str]:
+    """What is said of the draws beside them."""
+    from psephos.bootstrap import Posterior
+
+    said = [] if choice.reason is None else [f"method {choice.method}: {choice.reason}"]
+    if isinstance(sampler, Posterior):
+        said.append(
+            "the spread of the draws is that of the blocked bootstrap, as learnt through noise: it does not hold the "
+            "error that the noise itself adds, so an interval need not cover the truth as often as its level says"
+        )
+    elif unknown := sampler.hardly_known():
+        said.append(
+            f"the data say little at this budget of {', '.join(map(shown, unknown))}: intervals take half of the "
+            "parameter's public range or more"
+        )
+    return said
+
+
+def encoded(draws: PosteriorDraws, suffix: str) -> bytes:
+    """Draws as the bytes of a file."""
+    import io
+    import tempfile
+
+    import numpy as np
+
+    if suffix == ".csv":
+        blocks = draws.values.tolist()
+        if draws.levels is None:
+            return write_csv(draws.names, blocks).encode()
+        rows = [[level, *row] for level, block in zip(draws.levels, blocks, strict=True) for row in block]
+        return write_csv(("level", *draws.names), rows).encode()
+    if suffix == ".npz":
+        buffer = io.BytesIO()
+        levels = {} if draws.levels is None else {"levels": np.array(draws.levels)}
+        np.savez(buffer, values=draws.values, names=np.array(draws.names), **levels)  # type: ignore[arg-type]
+        return buffer.getvalue()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "draws.nc")
+        draws.to_arviz().to_netcdf(str(path))
+        return path.read_bytes()
+
+
+def table_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: PosteriorDraws) -> str:
+    """A line a coefficient, and what is guaranteed."""
+    from dataclasses import replace
+
+    named = replace(draws, names=tuple(shown(name) for name in draws.names))
+    lines = [named.table(level=LEVEL), ""]
+    if (ranks := _ranks(estimand, named)) is not None:
+        tiers = " > ".join(", ".join(tier) for tier in ranks["tiers"])
+        lines += [f"tiers at level {LEVEL:g}, all at once: {tiers}", ""]
+    return "\n".join([*lines, _sentence(release, estimand, choice)])
+
+
+def _ranks(estimand: Estimand, draws: PosteriorDraws) -> dict[str, Any] | None:
+    """Ranks of items by scores from comparisons, or ``None``: also where there are too few draws for the level."""
+    if estimand.model.name != "bradley-terry" or draws.count < _LEAST_DRAWS:
+        return None
+    found = draws.rank_intervals(level=LEVEL)
+    names = draws.names
+    items = [
+        {"item": name, "best_rank": low, "worst_rank": high}
+        for name, low, high in zip(names, found.low, found.high, strict=True)
+    ]
+    return {
+        "level": LEVEL,
+        "items": sorted(items, key=lambda item: (item["best_rank"], item["worst_rank"])),
+        "tiers": [[names[i] for i in tier] for tier in found.tiers],
+        "quantile": found.quantile,
+        "draws": found.draws,
+    }
+
+
+def _sentence(release: Release[Any], estimand: Estimand, choice: Choice) -> str:
+    text = release.guarantee.sentence().rstrip(".")
+    text += f"; method {choice.method}, {_noise(release)}; "
+    text += f"{count_of(estimand.people, 'person', 'people')} (their number: public)"
+    if estimand.model.max_comparisons is not None:
+        text += f", each with {count_of(estimand.model.max_comparisons, 'comparison')} at most"
+    return text + spending(release)
+
+
+def _noise(release: Release[Any]) -> str:
+    from psephos.bootstrap import Posterior
+
+    value = release.value
+    if isinstance(value, Posterior):
+        return (
+            f"noise of standard deviation {value.noise.sigma:.4g} on each coordinate of each of "
+            f"{count_of(value.training.compositions, 'weighted sum')} of gradients (accountant {value.noise.method})"
+        )
+    return (
+        f"{count_of(_means(release), 'noisy mean')}, the last gradient with noise of standard deviation "
+        f"{value.gradient_sd:.4g} on each coordinate"
+    )
+
+
+def _means(release: Release[Any]) -> int:
+    """How many noisy means were released."""
+    from psephos.privacy import ComposedGaussianEvent
+
+    return len(release.event.parts) if isinstance(release.event, ComposedGaussianEvent) else 1
+
+
+def json_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: PosteriorDraws) -> str:
+    """All of it as JSON (``docs/json.md``)."""
+    import json
+
+    from psephos.central.json_parts import budget_to_json, guarantee_to_json
+    from psephos.cli.estimand import design_facts
+    from psephos.privacy.events import event_to_json
+
+    plan, facts = _facts(release)
+    design = estimand.model.design
+    document = {
+        "schema": "psephos.posterior-draws/1",
+        "model": estimand.model.name,
+        "method": choice.method,
+        "reason": choice.reason,
+        "coefficients": _coefficients(draws),
+        "level": LEVEL,
+        "draws": draws.count,
+        "rank_intervals": _ranks(estimand, draws),
+        "design": None if design is None else design_facts(design),
+        "plan": plan,
+        "guarantee": guarantee_to_json(
+            release.guarantee,
+            estimand.people,
+            mechanism=choice.method,
+            **facts,
+            gradient_bound=estimand.loss.bound,
+            comparisons_per_person=estimand.model.max_comparisons,
+        ),
+        "event": event_to_json(release.event),
+        "secure": release.secure,
+        "budget": budget_to_json(release.remaining),
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2)
+
+
+def _facts(release: Release[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Public settings, and what set the noise."""
+    from psephos._check import exact
+    from psephos.bootstrap import Posterior
+    from psephos.privacy import decimal_text
+
+    value = release.value
+    if not isinstance(value, Posterior):
+        plan = {"means": _means(release), "hardly_known": list(value.hardly_known())}
+        return plan, {"accountant": "gaussian", "noise_sd": value.gradient_sd}
+    training = value.training
+    plan = {
+        "blocks": training.blocks,
+        "gamma": training.gamma,
+        "steps": training.steps,
+        "monte_carlo": training.draws,
+        "probability": decimal_text(exact(training.probability, "probability", "a number")),
+    }
+    return plan, {"accountant": value.noise.method, "noise_sd": value.noise.sigma}
+
+
+def _coefficients(draws: PosteriorDraws) -> list[dict[str, Any]]:
+    """Mean, standard deviation and interval of every coefficient, at every level."""
+    import numpy as np
+
+    mean, sd, ends = draws.mean(), draws.sd(), draws.intervals(level=LEVEL)
+    return [
+        {
+            "name": draws.names[index[-1]],
+            "level": None if draws.levels is None else draws.levels[index[0]],
+            "mean": float(mean[index]),
+            "sd": float(sd[index]),
+            "low": float(ends[index][0]),
+            "high": float(ends[index][1]),
+        }
+        for index in np.ndindex(mean.shape)
+    ]
