@@ -1,7 +1,7 @@
 """Noisy Newton steps in the cells of Table S2: what a posterior that counts its noise reaches there.
 
 Data and loss are those of ``regression``, but for the gradient bound, which is the tight one; delta = 1/n. A row is a
-block of 50 replicates of one cell, 20 blocks a cell: means over replicates and coefficients, and the same of the fit
+block of 50 replicates of one cell, 4 blocks a cell: means over replicates and coefficients, and the same of the fit
 without privacy (epsilon = 10,000), whose interval has the width that sampling alone allows.
 """
 
@@ -23,7 +23,7 @@ from psephos.errors import PrivacyWarning
 from psephos.privacy import InsecureBits
 
 CELL = ("noise", "n", "epsilon", "block")
-BLOCKS, EACH = 20, 50
+BLOCKS, EACH = 4, 50
 LOSS = replace(regression.LOSS, bound_rule="tight")
 NO_PRIVACY = 10_000
 

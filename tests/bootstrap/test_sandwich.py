@@ -138,7 +138,8 @@ def test_all_releases_together_are_what_was_promised(name, plan):
         expected = [(squares, first), (squares, second)] if name in REGRESSIONS else []
         for gradient, bend in zip(steps[::2], steps[1::2], strict=True):
             expected += [(sums, gradient)] + [(squares, bend / levels)] * levels
-        expected += [(squares, curvature / levels)] * levels + [(sums, middle), (squares, scores)]
+        expected += [(squares, curvature / 3 / levels)] * levels + [(sums, middle)]
+        expected += [(squares, curvature * 2 / 3 / levels)] * levels + [(squares, scores)]
         expected += [(sums, last if name in REGRESSIONS else first + second + last)]
         assert sum(share for _, share in expected) == 1
         assert [part.sensitivity_squared for part in event.parts] == [sensitivity for sensitivity, _ in expected]
@@ -195,10 +196,10 @@ def test_shares_add_up_and_those_given_are_kept(people, mu, coordinates, steps, 
 
 
 def test_shares_follow_the_stated_rule():
-    """The pilot 6 / sqrt(x) within [.05, .3], and so on: at both ends and between them, to the rounding of 1/1000."""
+    """The pilot 6 / sqrt(x) within [.1, .3], and so on: at both ends and between them, to the rounding of 1/1000."""
     for people, mu in ((10, 0.001), (10_000, 0.3), (10**7, 2.0)):
         x = people * mu
-        pilot = float(np.clip(6 / math.sqrt(x), 0.05, 0.3))
+        pilot = float(np.clip(6 / math.sqrt(x), 0.1, 0.3))
         wanted = {
             "frame": pilot / 5, "pilot": pilot, "curvature": float(np.clip(60 * 4 / x, 0.15, 0.25)),
             "middle": pilot / 2, "scores": float(np.clip(150 / x, 0.02, 0.05)),
@@ -280,7 +281,9 @@ def scripted(seed, n):
     return show
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in ("logistic", "quantile") else n for n in NAMES]
+)
 def test_one_hostile_record_moves_no_release_farther_than_accounted(name):
     """Brute force: all pairs of records in one place, through the whole fit, given the same earlier outcomes.
 
@@ -607,7 +610,7 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
         "guarantee", "secure",
     }  # fmt: skip
     assert set(NormalPosterior.__slots__) == set(arrays) | set(header) - {"schema"}
-    summed = {"gradient": kept[-1], "scores": kept[-2]} | {("curvature", i): kept[-6 + i] for i in range(3)}
+    summed = {"gradient": kept[-1], "scores": kept[-2]} | {("curvature", i): kept[-5 + i] for i in range(3)}
     for name, (total, shown, sd, event) in summed.items():
         found = arrays["curvature"][name[1]] if isinstance(name, tuple) else arrays[name]
         np.testing.assert_allclose(found * 300, shown, rtol=1e-12)  # what was shown, and not what was summed:

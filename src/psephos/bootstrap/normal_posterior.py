@@ -120,7 +120,9 @@ class NormalPosterior(Saved):
         )
 
     def hardly_known(self) -> tuple[str, ...]:
-        """Coordinates of which the data say little: half their box or more lies in a 95 % interval, at some level.
+        """Coordinates of which the data say little: a 95 % interval takes half of their box, or ends where it ends.
+
+        An interval at an end of the box may also tell that the truth lies beyond it. With levels, at any of them.
 
         >>> from psephos.bootstrap import MeanLoss, private_sandwich
         >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
@@ -131,7 +133,8 @@ class NormalPosterior(Saved):
         ()
         """
         ends = self.sample(4 * _WORLDS, rng=np.random.default_rng(0)).intervals()
-        wide = (ends[..., 1] - ends[..., 0]) >= (np.array(self.upper) - np.array(self.lower)) / 2
+        low, high = np.array(self.lower), np.array(self.upper)
+        wide = (ends[..., 1] - ends[..., 0] >= (high - low) / 2) | (ends[..., 0] <= low) | (ends[..., 1] >= high)
         return tuple(
             name for name, w in zip(self.names, wide.reshape(-1, len(self.names)).any(axis=0), strict=True) if w
         )

@@ -147,8 +147,10 @@ def private_sandwich(
     """A near-normal private posterior of a loss's minimiser: sampling error and the known noise together.
 
     (epsilon, delta)-differentially private for each record under replace-one adjacency; the number of records, the
-    loss with its bounds and the plan are public. A loss with L levels is fitted at all of them under the one budget, so
-    noise on each grows with L.
+    loss with its bounds and the plan are public. A record whose leverage (``x' M^-1 x``) is more than six times the
+    mean counts less: a regression that does not hold for such records gives them less of a say than the plain fit does.
+    Quantiles need a bandwidth of a fifth of the residuals' spread or less. A loss with L levels is fitted at all of
+    them under the one budget, so noise on each grows with L.
 
     Parameters
     ----------

@@ -52,7 +52,6 @@ SamplingMethod = Literal["pgbb", "sandwich", "dp-sgld", "dp-bootstrap", "noisy-g
 SAMPLING_METHODS: tuple[SamplingMethod, ...] = ("pgbb", "sandwich", "dp-sgld", "dp-bootstrap", "noisy-gibbs")
 
 _SCHEMA = "psephos.draws-release/1"
-_MOST_LEVELS = 9  # that share a budget between noisy Newton steps
 
 Value = TypeVar("Value")
 
@@ -78,24 +77,24 @@ class GibbsPlan:
         check_integer(self.thin, "thin", low=1)
 
 
-def best_method(*, levels: int = 1, shipped: bool = True) -> tuple[SamplingMethod, str]:
+def best_method(*, levels: int = 0, shipped: bool = True) -> tuple[SamplingMethod, str]:
     """Which private posterior to take, by public facts alone, and why.
 
     Parameters
     ----------
     levels
-        How many levels of a family are wanted at once, >= 1.
+        How many quantiles are wanted at once; 0 for a single rule that is none.
     shipped
         Whether the loss is one of this package.
 
-    >>> best_method(levels=5)[0], best_method(levels=99)[0], best_method(shipped=False)[0]
+    >>> best_method()[0], best_method(levels=5)[0], best_method(shipped=False)[0]
     ('sandwich', 'pgbb', 'pgbb')
     """
-    check_integer(levels, "levels", low=1)
+    check_integer(levels, "levels", low=0)
     if not shipped:
         return "pgbb", "noisy Newton steps need a loss of this package, whose curvature is known"
-    if levels > _MOST_LEVELS:
-        return "pgbb", f"{levels} levels would share the budget of noisy Newton steps; a trained sampler has all at one"
+    if levels:
+        return "pgbb", "noisy Newton steps need the density of responses at a quantile, which not all data show well"
     return "sandwich", "noisy Newton steps are the most precise, and their intervals count the noise"
 
 

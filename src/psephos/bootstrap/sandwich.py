@@ -12,7 +12,7 @@ is near normal, a place near the minimiser and three noisy sums there say all
    lie above the loss (:class:`psephos.bootstrap.loss_protocol.Curved`), so that steps do not overshoot. A scale
    or an exponential mean, of which that does not hold, moves on a logarithmic scale, by a factor e at most.
 3. **Newton**: at the pilot's place the curvature itself, and a gradient; one step.
-4. **Last**: where that leads, the sum of squared scores, and a gradient with most of the budget.
+4. **Last**: where that leads, the curvature again, the sum of squared scores, and a gradient with most of the budget.
 
 Every sum is of all n people, each of whom has a bounded part in it whatever their record is
 (:mod:`psephos.bootstrap.noisy_moments`), in units that are public or depend on earlier releases alone. So each release
@@ -56,6 +56,7 @@ _SHARES = ("frame", "pilot", "curvature", "middle", "scores")
 _MOST_SHARES = Fraction(9, 10)
 _LEVERAGE = 6.0  # times its mean: what a record's leverage counts at most
 _FLOOR = 1.5  # standard deviations of its noise that an eigenvalue of a second moment is taken for at least
+_FIRST = Fraction(1, 3)  # of the curvature's share, for the Newton step; the posterior has the rest
 _FRESH = 0.5  # part of the newest curvature in that of a pilot step, unless it is clear of noise by itself
 _RAISE = 3.0  # standard deviations of its noise by which a curvature is raised for a step
 _REGRESSIONS = (HuberLoss, LogisticLoss, QuantileLoss)  # of covariates x, the first array of their records
@@ -81,10 +82,11 @@ class SandwichPlan:
     pilot
         Share of all pilot steps together, half of it for their gradients.
     curvature, middle, scores
-        Shares of the curvature, of the gradient beside it, and of the squared scores. The last gradient has the rest.
+        Shares of the curvature (a third for the Newton step), of the gradient beside it, and of the squared scores. The
+        last gradient has the rest.
     """
 
-    steps: int = 8
+    steps: int = 12
     growth: Exact = "1.3"
     frame: Exact | None = None
     pilot: Exact | None = None
@@ -108,7 +110,7 @@ class SandwichPlan:
         """Of each release, in order: frame twice, gradient and curvature of each pilot step, then the rest.
 
         With ``x = people * mu`` (the number of people over the noise in a sum to which each adds 1 at most), the pilot
-        has ``6 / sqrt(x)``, within [.05, .3], the frame a fifth and the middle a half of that, the curvature
+        has ``6 / sqrt(x)``, within [.1, .3], the frame a fifth and the middle a half of that, the curvature
         ``60 coordinates / x``, within [.15, .25], and the scores ``150 / x``, within [.02, .05]: where noise is small
         beside all that is measured, the last gradient has most, and where it is not, a place and a curvature must be
         found first.
@@ -118,7 +120,7 @@ class SandwichPlan:
         [0.011, 0.011, 0.055, 0.055, 0.15, 0.055, 0.05, 0.613]
         """
         x = max(people * mu, 1e-9)
-        pilot = min(max(6 / math.sqrt(x), 0.05), 0.3)
+        pilot = min(max(6 / math.sqrt(x), 0.1), 0.3)
         found = {
             "frame": pilot / 5,
             "pilot": pilot,
@@ -275,21 +277,19 @@ class _People:
             leverages = np.sum((self.records[0][part] @ stretch) ** 2, axis=-1)
             self.weights[part] = np.minimum(1.0, self.leverage / np.maximum(leverages, 1e-300))
 
-    def move_frame(self, before: Floats, after: Floats, gradient: Floats, curvature: Floats) -> Floats:
-        """Take logarithmic scales along to another place; the curvature on them, which holds there too.
+    def move_frame(self, before: Floats, after: Floats) -> None:
+        """Take logarithmic scales along to another place: what was theta_j in the frame becomes theta_j after."""
+        if logs := list(self.loss.log_coordinates):
+            ratio = after[0, logs] / before[0, logs]
+            self.frame[logs] *= ratio[:, None]
+            self.growth = max(1.0, float(ratio.max()))
 
-        With theta_j = exp(t), a curvature h and a gradient g in theta_j are ``theta_j^2 h + theta_j g`` in t, measured
-        before; what was theta_j in the frame becomes theta_j after.
-        """
-        logs = list(self.loss.log_coordinates)
-        if not logs:
+    def on_log_scales(self, place: Floats, gradient: Floats, curvature: Floats) -> Floats:
+        """The curvature where theta_j = exp(t): from h and g in theta_j it is ``theta_j^2 h + theta_j g`` in t."""
+        if not (logs := list(self.loss.log_coordinates)):
             return curvature
         slopes = np.linalg.solve(self.frame.T, gradient)[logs]
-        bend = (self.frame[logs].T * (slopes / before[0, logs])) @ self.frame[logs]
-        ratio = after[0, logs] / before[0, logs]
-        self.frame[logs] *= ratio[:, None]
-        self.growth = max(1.0, float(ratio.max()))
-        return curvature + bend
+        return curvature + (self.frame[logs].T * (slopes / place[0, logs])) @ self.frame[logs]
 
     def gradient(self, place: Floats, mu_squared: Fraction) -> tuple[Floats, float]:
         """The mean gradient, ``(L r,)``, and the noise's standard deviation."""
@@ -311,7 +311,7 @@ class _People:
         found = []
         for theta in place:
             bound = loss.curvature_bound(theta, majorising=majorising, leverage=self.leverage)
-            total = GramSum(frame.shape[1], bound=bound)
+            total = GramSum(frame.shape[1], bound=round_up(bound * self.growth**2))
             for piece, weights in self._pieces():
                 roots = loss.curvature_root(theta, piece, majorising=majorising) @ frame
                 total.add(roots * np.sqrt(weights)[:, None, None])
@@ -349,12 +349,14 @@ def _fitted(people: _People, shares: list[Fraction], guarantee: Guarantee) -> No
         spread = np.hypot((1 - part) * spread, part * sds)
         place = _stepped(place, gradient, pooled, spread, people=people)
     of_curvature, of_middle, of_scores, of_last = shares[-4:]
-    curvature, sds = people.curvature(place, of_curvature, majorising=False)
+    curvature, sds = people.curvature(place, of_curvature * _FIRST, majorising=False)
     gradient, _ = people.gradient(place, of_middle)
     before, place = place, _stepped(place, gradient, curvature, sds, people=people)
-    curvature = people.move_frame(before, place, gradient, curvature)
+    people.move_frame(before, place)
+    curvature, sds = people.curvature(place, of_curvature * (1 - _FIRST), majorising=False)
     scores, scores_sd = people.scores(place, of_scores)
     gradient, gradient_sd = people.gradient(place, of_last)
+    curvature = people.on_log_scales(place, gradient, curvature)
     return NormalPosterior(
         names=loss.names,
         lower=loss.lower,

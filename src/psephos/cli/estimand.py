@@ -375,7 +375,7 @@ def chosen_method(method: str, model: Model, *, training: Mapping[str, object]) 
         return Choice(method=method, reason=None)
     if given:
         return Choice(method="pgbb", reason=f"{given[0]} is an option of its training")
-    count = len(model.loss.levels or (1,)) if model.loss is not None else 1
+    count = 0 if model.loss is None else len(model.loss.levels or ())
     best, reason = best_method(levels=count)
     return Choice(method=best, reason=reason)
 

@@ -65,7 +65,7 @@ def notes_of(sampler: Posterior | NormalPosterior, choice: Choice) -> list[str]:
     elif unknown := sampler.hardly_known():
         said.append(
             f"the data say little at this budget of {', '.join(map(shown, unknown))}: intervals take half of the "
-            "parameter's public range or more"
+            "parameter's public range, or end where it ends"
         )
     return said
 
