@@ -309,6 +309,17 @@ def test_one_hostile_record_moves_no_release_farther_than_accounted(name):
     assert min(reached.values()) > 0.15  # it has power: a bound of .39 of the length would be caught
 
 
+def test_rows_of_curvature_at_a_time_are_bounded():
+    """A hundred items and fifty answers a person: 5,000 numbers each, at most 2^22 at a time; nobody is lost."""
+    loss, n = BradleyTerryLoss(items=tuple(f"i{k}" for k in range(100))), 2000
+    zeros = np.zeros((n, 50), dtype=np.int64)
+    records = (zeros, zeros + 1, np.ones((n, 50)), np.full(n, 50))
+    people = sandwich._People(records=records, loss=loss, bits=InsecureBits(seed=1))
+    sizes = [len(weights) for _, weights in people._pieces()]
+    assert sum(sizes) == n
+    assert max(sizes) * 50 * 100 <= 2**22
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_people_does_not_matter(name):
     """Bit for bit where nothing is multiplied by a matrix; else to the rounding that a place in memory may change."""

@@ -1,7 +1,7 @@
 """Private posterior draws: the generative bootstrap with noisy training, its accountants and its rivals.
 
 How to choose: :func:`private_sandwich`, noisy Newton steps, where the posterior is near normal: it is the most precise,
-takes seconds, and counts its own noise. :func:`private_posterior` trains a sampler for any loss of this package (or a
+and counts its own noise. :func:`private_posterior` trains a sampler for any loss of this package (or a
 user's own), any shape of posterior and many levels at one budget; :func:`train` is the same without a ledger,
 :func:`simulate` is for experiments on data that nobody needs to protect. :func:`sample_posterior` gives draws by these
 or by a rival method, under one contract.

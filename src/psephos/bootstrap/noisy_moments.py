@@ -1,8 +1,7 @@
 """Noisy means and Gram matrices of bounded vectors: integers, added exactly, with exact normal noise.
 
 Records are those of n people under replace-one adjacency. Both sums are of integer vectors z_i, each of norm at most
-``cap`` by an exact check of integers (:func:`psephos.bootstrap.statistic.integer_contributions`), whatever the numbers
-they are made of.
+``cap`` by an exact check of whole numbers, whatever the numbers they are made of.
 
 * **Sum** of z_i: replacing one moves it by at most ``2 cap`` in norm. Noise of variance sigma^2 on each coordinate
   costs ``mu^2 = (2 cap / sigma)^2``.

@@ -82,7 +82,7 @@ def private_posterior(
     guarantee = Guarantee(
         epsilon=parse_epsilon(epsilon),
         delta=parse_delta(delta),
-        assumptions=(*assumptions_of(loss), *declared(assumptions)),
+        assumptions=(*assumptions_of(loss), *_declared(assumptions)),
     )
     people = count_records(records, "records")
     check_payment(bits, ledger, dataset, request_id, budget)
@@ -197,7 +197,7 @@ def private_sandwich(
     guarantee = Guarantee(
         epsilon=parse_epsilon(epsilon),
         delta=parse_delta(delta),
-        assumptions=(*assumptions_of(loss), *declared(assumptions)),
+        assumptions=(*assumptions_of(loss), *_declared(assumptions)),
     )
     check_payment(bits, ledger, dataset, request_id, budget)
     run = prepared_sandwich(records, loss, guarantee=guarantee, plan=plan, bits=bits)
@@ -225,7 +225,7 @@ def private_sandwich(
     )
 
 
-def declared(assumptions: object) -> tuple[str, ...]:
+def _declared(assumptions: object) -> tuple[str, ...]:
     """What a holder declares, in words.
 
     Raises

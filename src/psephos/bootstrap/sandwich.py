@@ -36,7 +36,16 @@ from numpy.typing import NDArray
 
 from psephos._check import Exact, check_integer, positive
 from psephos.bootstrap.loss_protocol import round_up
-from psephos.bootstrap.losses import SHIPPED, HuberLoss, LogisticLoss, Loss, QuantileLoss, Records, ShippedLoss
+from psephos.bootstrap.losses import (
+    SHIPPED,
+    BradleyTerryLoss,
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    QuantileLoss,
+    Records,
+    ShippedLoss,
+)
 from psephos.bootstrap.noisy_moments import GramSum, VectorSum
 from psephos.bootstrap.normal_posterior import NormalPosterior
 from psephos.bootstrap.regression_losses import SCALE_STRETCH
@@ -170,9 +179,9 @@ def prepared_sandwich(
             f"epsilon and delta are too small: noise would be above {float(_LEAST_SHARE) ** -0.5:.0e} times what a "
             "person can add to a sum"
         )
-    people = _People(records=records, loss=loss, bits=bits)
 
     def run() -> Release[NormalPosterior]:
+        people = _People(records=records, loss=loss, bits=bits)
         with np.errstate(all="ignore"):
             posterior = _fitted(people, shares, guarantee)
         event = ComposedGaussianEvent(parts=tuple(people.events))
@@ -272,10 +281,9 @@ class _People:
         self.frame[:p, :p] = stretch
         self.frame[p:, p:] *= SCALE_STRETCH
         self.leverage = round_up(bound)
-        for begin in range(0, self.count, _PIECE):
-            part = slice(begin, begin + _PIECE)
-            leverages = np.sum((self.records[0][part] @ stretch) ** 2, axis=-1)
-            self.weights[part] = np.minimum(1.0, self.leverage / np.maximum(leverages, 1e-300))
+        for piece, weights in self._pieces():
+            leverages = np.sum((piece[0] @ stretch) ** 2, axis=-1)
+            weights[:] = np.minimum(1.0, self.leverage / np.maximum(leverages, 1e-300))
 
     def move_frame(self, before: Floats, after: Floats) -> None:
         """Take logarithmic scales along to another place: what was theta_j in the frame becomes theta_j after."""
@@ -320,9 +328,11 @@ class _People:
         return np.array([mean for mean, _ in found]), np.array([sd for _, sd in found])
 
     def _pieces(self) -> Iterator[tuple[Records, Floats]]:
-        """The records, some at a time, and what each counts."""
-        for begin in range(0, self.count, _PIECE):
-            part = slice(begin, begin + _PIECE)
+        """The records, some at a time, and what each counts: a view, which may be written to."""
+        rows = self.records[0].shape[1] if isinstance(self.loss, BradleyTerryLoss) else 1  # of a person's curvature
+        size = max(1, min(_PIECE, _ENTRIES // (rows * len(self.loss.names))))
+        for begin in range(0, self.count, size):
+            part = slice(begin, begin + size)
             yield tuple(column[part] for column in self.records), self.weights[part]
 
     def _gradients(self, place: Floats, piece: Records) -> Floats:
