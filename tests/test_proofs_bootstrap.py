@@ -24,7 +24,7 @@ from psephos.bootstrap.losses import (
 )
 from psephos.bootstrap.m_estimate import weighted_m_estimate
 from psephos.bootstrap.noisy_moments import _GRAM_CAP, _ROWS, SUM_CAP
-from psephos.bootstrap.normal_posterior import _FLAT, _NOISE, _WORLDS, NormalPosterior, symmetric_noise
+from psephos.bootstrap.normal_posterior import _FLAT, _NOISE, WORLDS, NormalPosterior, symmetric_noise
 from psephos.bootstrap.series import series_log_moments_upper
 from psephos.bootstrap.statistic import Grid, PoissonSampling, integer_contributions, integer_noise
 from psephos.bootstrap.train import TrainingPlan, _Draw
@@ -52,7 +52,7 @@ def test_every_test_and_module_that_the_page_names_is_there():
     assert own | {"test_every_test_and_module_that_the_page_names_is_there"} == here
     modules = re.findall(r"`(src/psephos/[\w/]+\.py)`", PAGE)
     assert all((ROOT / path).exists() for path in modules)
-    table = PAGE[PAGE.index("## 17.") :]
+    table = PAGE[PAGE.index("## 18.") :]
     for path in re.findall(r"`((?:privacy|bootstrap|audit)/\w+\.py)`", table):
         assert (ROOT / "src" / "psephos" / path).exists() or (ROOT / "tests" / path).exists(), path
 
@@ -826,13 +826,13 @@ def test_draws_have_the_covariance_of_the_sandwich():
     # few people: the sum of squares over a chi^2 of n - r degrees of freedom, of mean 1/(n - r - 2)
     few = posterior(people=60, gradient_sd=0.0, scores=np.eye(2) * 0.5).sample(200_000, rng=np.random.default_rng(18))
     ratio = np.trace(np.cov(few.values.T)) / np.trace(inverse @ inverse) / 0.5 * 56
-    assert abs(ratio - 1) < 5 * math.sqrt(2 / 56) / math.sqrt(_WORLDS)
+    assert abs(ratio - 1) < 5 * math.sqrt(2 / 56) / math.sqrt(WORLDS)
 
 
 def test_noise_put_back_on_curvature_widens_draws_up_to_the_box():
     assert _FLAT == 1e-9
     assert _NOISE == 1
-    assert _WORLDS == 256
+    assert WORLDS == 256
     assert stats.norm.sf(2.6) < 0.005  # of releases, where H is flat and H~ is above 2.6 standard deviations
     assert stats.norm.cdf(1 - 2.6) > 0.05  # of draws from one at 2.6
     widths = []

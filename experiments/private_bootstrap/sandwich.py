@@ -1,7 +1,7 @@
 """Noisy Newton steps in the cells of Table S2: what a posterior that counts its noise reaches there.
 
 Data and loss are those of ``regression``, but for the gradient bound, which is the tight one; delta = 1/n. A row is a
-block of 50 replicates of one cell, 4 blocks a cell: means over replicates and coefficients, and the same of the fit
+block of 50 replicates of one cell, 20 blocks a cell: means over replicates and coefficients, and the same of the fit
 without privacy (epsilon = 10,000), whose interval has the width that sampling alone allows.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,10 @@ from summaries import NAMES, Rows, pick, published
 
 from psephos.bootstrap import private_sandwich
 from psephos.errors import PrivacyWarning
-from psephos.privacy import InsecureBits
+from psephos.privacy import InsecureBits, Release
 
 CELL = ("noise", "n", "epsilon", "block")
-BLOCKS, EACH = 4, 50
+BLOCKS, EACH = 20, 50
 LOSS = replace(regression.LOSS, bound_rule="tight")
 NO_PRIVACY = 10_000
 
@@ -41,14 +42,16 @@ def cells(*, quick: bool) -> list[Cell]:
     ]
 
 
-def fitted(noise: str, n: int, epsilon: int, replicate: int) -> NDArray[np.float64]:
+def fitted(
+    noise: str, n: int, epsilon: int, replicate: int, *, fit: Callable[..., Release[Any]] = private_sandwich
+) -> NDArray[np.float64]:
     """Absolute error, inclusion of the truth and width, means over the coefficients."""
     key = regression.key_of("sandwich", noise, n, epsilon, replicate)
     records = regression.records(noise, n, replicate)
     bits = InsecureBits(seed=key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # of a delta of 1/n, and of the fit without privacy
-        posterior = private_sandwich(records, LOSS, epsilon=epsilon, delta=f"1/{n}", bits=bits).value
+        posterior = fit(records, LOSS, epsilon=epsilon, delta=f"1/{n}", bits=bits).value
     draws = posterior.sample(regression.DRAWS, rng=np.random.default_rng(key))
     centre, ends, truth = draws.mean()[:3], draws.intervals()[:3], regression.BETA
     inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
@@ -96,19 +99,21 @@ def verdict(rows: Rows) -> dict[str, Any]:
 
 def draw(rows: Rows, path: Path) -> None:
     """Error, coverage and width of every cell; the document's sampler as hollow marks."""
+    draw_cells(verdict(rows), path, label="sandwich")
+
+
+def draw_cells(found: dict[str, Any], path: Path, *, label: str) -> None:
+    """The picture of a verdict."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    found = verdict(rows)
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     for axis, name in zip(axes, NAMES, strict=True):
         ours = [cell["ours"] for cell in found.values()]
         errors = [2 * one[f"{name}_se"] for one in ours]
-        axis.errorbar(
-            range(len(ours)), [one[name] for one in ours], yerr=errors, fmt="o", markersize=4, label="sandwich"
-        )
+        axis.errorbar(range(len(ours)), [one[name] for one in ours], yerr=errors, fmt="o", markersize=4, label=label)
         theirs = [cell["document"][name] for cell in found.values()]
         axis.plot(range(len(theirs)), theirs, "o", markersize=8, fillstyle="none", color="C1", label="document, PGBB")
         axis.set_title({"mae": "mean absolute error"}.get(name, name))

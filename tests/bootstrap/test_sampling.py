@@ -105,7 +105,7 @@ def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path)
     paid = {"epsilon": 1, "delta": "1e-4", "ledger": ledger, "dataset": "d"}
     for records, loss, method, settings, message in [
         (numbers(), MEAN, "gibbs", None, "method must be one of"),
-        (numbers(), MEAN, "pgbb", SgldPlan(), "must be a TrainingPlan, got SgldPlan"),
+        (numbers(), MEAN, "pgbb", SgldPlan(), "and a FieldPlan, got MeanLoss and SgldPlan"),
         (numbers(), MEAN, "sandwich", SgldPlan(), "takes a loss of this package and a SandwichPlan, got MeanLoss"),
         (numbers(), MEAN, "dp-sgld", TrainingPlan(), "must be an SgldPlan"),
         (numbers(), MEAN, "dp-bootstrap", GibbsPlan(), "must be an ErmPlan"),

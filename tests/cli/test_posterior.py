@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from psephos import Ledger
-from psephos.bootstrap import NormalPosterior, Posterior, QuantileLoss, TrainingPlan, calibrate_sigma
+from psephos.bootstrap import FieldPosterior, NormalPosterior, Posterior, QuantileLoss, TrainingPlan, calibrate_sigma
 from psephos.cli.estimand import chosen_method, model_of
 from psephos.cli.main import run
 from psephos.cli.output import progress_steps
@@ -421,8 +421,50 @@ def test_options_of_a_training_and_many_levels_are_for_the_sampler(here, wages):
     assert "method pgbb: --steps is an option of its training" in notes
     many = ",".join(str(k / 100) for k in range(5, 100, 5))
     choice = chosen_method("auto", model_for(levels=many), training={})
-    assert (choice.method, "at a quantile" in (choice.reason or "")) == ("pgbb", True)
+    assert (choice.method, "quantiles at all levels" in (choice.reason or "")) == ("pgbb", True)
     assert chosen_method("pgbb", model_for(levels=many), training={}).reason is None
+
+
+def test_quantiles_are_drawn_from_a_field_of_gradients_without_any_training(here, plain, tmp_path):
+    quantiles = ["quantile" if word == "huber" else word for word in plain]
+    asked = [*quantiles, "--levels", "0.25,0.5,0.75", *PAID, "--budget", "1,1e-4"]
+    out, notes = here(*asked, "--format", "json", "--sampler", "s.npz")
+    document = json.loads(out)
+    assert document["method"] == document["guarantee"]["mechanism"] == "pgbb"
+    assert document["reason"] in notes
+    assert document["plan"]["means"] == len(document["event"]["parts"])
+    assert set(document["plan"]) == {"means", "hardly_known"}
+    posterior = FieldPosterior.load(tmp_path / "s.npz")
+    noise = posterior.unit * posterior.measured.slope_sds[-1]
+    assert (document["guarantee"]["accountant"], document["guarantee"]["noise_sd"]) == ("gaussian", noise)
+    educ = [c for c in document["coefficients"] if c["name"] == "educ"]
+    assert all(abs(c["mean"] - 0.3) < 0.2 for c in educ)  # the noise's standard deviation is some .02
+    assert "learnt through noise" not in notes
+    again, _ = here(*asked)
+    assert f"method pgbb, {document['plan']['means']} noisy means, {len(posterior.measured.points)} of them" in again
+    assert [f"{c['mean']:.4g}" for c in document["coefficients"]] == [
+        line.split()[-4] for line in again.splitlines()[1:7]
+    ]
+
+
+def test_pgbb_trains_where_its_options_are_given_or_a_field_takes_no_such_loss(here, duels, tmp_path):
+    untrained = [*duels[: -len(TINY)], "--method", "pgbb"]
+    here(*untrained, "--sampler", "f.npz")
+    here(*duels, "--method", "pgbb", "--sampler", "t.npz")
+    assert (FieldPosterior.load(tmp_path / "f.npz").names, Posterior.load(tmp_path / "t.npz").training.steps) == (
+        ("=1+1", "b", "c/d"), 20,
+    )  # fmt: skip
+    many = Path("many_items.txt")
+    many.write_text("".join(f"item{i}\n" for i in range(31)) + Path("items.txt").read_text())
+    model = model_of(
+        "bradley-terry", formula=None, bounds=[], levels=None, clip=None, box=None, scaling=None, response_scale=None,
+        max_comparisons=None, of_comparisons={},
+    )  # fmt: skip
+    estimand = model.read(Path("duels.csv"), items=many, items_public_as_seen=False)
+    choice = chosen_method("pgbb", model, training={})
+    assert len(estimand.loss.names) == 34
+    assert estimand.trains(choice)
+    assert not estimand.trains(chosen_method("sandwich", model, training={}))
 
 
 def test_intervals_that_tell_little_say_so(here, plain):

@@ -1,10 +1,11 @@
 """Private posterior draws: the generative bootstrap with noisy training, its accountants and its rivals.
 
-How to choose: :func:`private_sandwich`, noisy Newton steps, where the posterior is near normal: it is the most precise,
-and counts its own noise. :func:`private_posterior` trains a sampler for any loss of this package (or a
-user's own), any shape of posterior and many levels at one budget; :func:`train` is the same without a ledger,
-:func:`simulate` is for experiments on data that nobody needs to protect. :func:`sample_posterior` gives draws by these
-or by a rival method, under one contract.
+How to choose: :func:`private_sandwich`, noisy Newton steps, where the posterior is near normal: one place says all.
+:func:`private_score_bootstrap` for any shape of posterior, quantiles above all, and many levels at one budget:
+gradients at many places. Both count their own noise. :func:`private_posterior` trains a sampler, the source document's
+way: it takes a loss of your own. :func:`train` is the same without a ledger, :func:`simulate` is for experiments on
+data that nobody needs to protect. :func:`sample_posterior` gives draws by these or by a rival method, under one
+contract.
 """
 
 from psephos.bootstrap.accountant import (
@@ -31,6 +32,7 @@ from psephos.bootstrap.blocks import (
 )
 from psephos.bootstrap.design import Design, read_columns_csv
 from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.generator import NetworkShape
 from psephos.bootstrap.losses import (
     SHIPPED,
@@ -51,11 +53,13 @@ from psephos.bootstrap.posterior import Posterior
 from psephos.bootstrap.private_posterior import (
     private_posterior,
     private_sandwich,
+    private_score_bootstrap,
     release_from_json,
     release_to_json,
 )
 from psephos.bootstrap.sampling import SAMPLING_METHODS, GibbsPlan, SamplingMethod, best_method, sample_posterior
 from psephos.bootstrap.sandwich import SandwichPlan
+from psephos.bootstrap.score_bootstrap import FieldPlan
 from psephos.bootstrap.train import TrainingPlan, simulate, train
 
 __all__ = [
@@ -66,6 +70,8 @@ __all__ = [
     "BradleyTerryLoss",
     "CustomLoss",
     "Design",
+    "FieldPlan",
+    "FieldPosterior",
     "GibbsPlan",
     "HuberLoss",
     "LeadingScale",
@@ -100,6 +106,7 @@ __all__ = [
     "leading_scale",
     "private_posterior",
     "private_sandwich",
+    "private_score_bootstrap",
     "random_partition",
     "read_columns_csv",
     "release_from_json",

@@ -134,6 +134,13 @@ class Curved:
         """Positions of coordinates, all above 0, that are nearer to normal on a logarithmic scale: none."""
         return ()
 
+    def natural_length(self, theta: Array, curvature: float, level: float | None = None) -> float:  # noqa: ARG002
+        """How far theta goes, about, until the mean loss bends otherwise; ``curvature`` is the mean one at theta.
+
+        Covariates have a second moment of 1 here. A guess sets a prior, and no more.
+        """
+        return 1.0  # of log-odds
+
     def curvature_shift(self, theta: Array) -> float:  # noqa: ARG002 - a loss with a shift looks at it
         """What the sums of squares hold beyond the Hessian, the same for all records: 0."""
         return 0.0

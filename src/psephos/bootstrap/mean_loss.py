@@ -135,6 +135,10 @@ class MeanLoss(Curved, OneRule):
         """Exponential: the mean."""
         return () if self.sd is not None else (0,)
 
+    def natural_length(self, theta: Array, curvature: float, level: float | None = None) -> float:  # noqa: ARG002
+        """Gaussian: from where on a number is clipped, C sd^2."""
+        return self.clip * (self.sd or 1.0) ** 2
+
     def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
         """Gaussian: 1 / sd where the gradient is not clipped, else 0, or, majorising, sqrt(C / |m - x|).
 

@@ -29,13 +29,14 @@ from psephos.bootstrap.loss_protocol import check_interval, check_names
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
-__all__ = ["NormalPosterior", "symmetric_noise"]
+__all__ = ["WORLDS", "NormalPosterior", "hardly_known_of", "score_errors", "symmetric_noise"]
 
 Floats = NDArray[np.float64]
 
 _SCHEMA = "psephos.normal-posterior/1"
 _ARRAYS = ("frame", "place", "gradient", "curvature", "curvature_sd", "scores")
-_WORLDS = 256  # draws of (curvature, scores' covariance); draws of theta go through them in turn
+#: Draws of (curvature, scores' covariance); draws of theta go through them in turn.
+WORLDS = 256
 _FLAT = 1e-9  # of a matrix's largest eigenvalue: what bends less does not bend
 _NOISE = 1.0  # standard deviations of a curvature's noise: nor does what bends less than these
 
@@ -109,9 +110,17 @@ class NormalPosterior(Saved):
         """
         count = check_integer(draws, "draws", low=1)
         generator = np.random.default_rng() if rng is None else rng
-        worlds = min(count, _WORLDS)
+        worlds = min(count, WORLDS)
         places, r, _ = self.curvature.shape
-        errors = self._errors(worlds, -(-count // worlds), generator)
+        errors = score_errors(
+            self.scores,
+            noise_sd=self.scores_sd,
+            bound=self.scores_bound,
+            freedom=max(self.people - r, 1),
+            more_sd=self.gradient_sd,
+            shape=(worlds, -(-count // worlds)),
+            rng=generator,
+        )
         noise = self.curvature_sd[:, None, None] * symmetric_noise((worlds, places, r), generator)
         gradients = (self.gradient + errors).reshape(worlds, -1, places, r)
         values = self._placed(self.curvature + noise, gradients, generator)[:, :count]
@@ -132,21 +141,8 @@ class NormalPosterior(Saved):
         ('mean',)
         ()
         """
-        ends = self.sample(4 * _WORLDS, rng=np.random.default_rng(0)).intervals()
-        low, high = np.array(self.lower), np.array(self.upper)
-        wide = (ends[..., 1] - ends[..., 0] >= (high - low) / 2) | (ends[..., 0] <= low) | (ends[..., 1] >= high)
-        return tuple(
-            name for name, w in zip(self.names, wide.reshape(-1, len(self.names)).any(axis=0), strict=True) if w
-        )
-
-    def _errors(self, worlds: int, each: int, rng: np.random.Generator) -> Floats:
-        """Normal vectors with the covariance V_b / chi^2_nu + s^2 I, several for each: ``(worlds, each, L r)``."""
-        size = len(self.scores)
-        freedom = max(self.people - self.curvature.shape[1], 1)
-        values, vectors = np.linalg.eigh(self.scores + self.scores_sd * symmetric_noise((worlds, size), rng))
-        values = np.clip(values, 0, self.scores_bound) / rng.chisquare(freedom, (worlds, 1))
-        scaled = rng.standard_normal((worlds, each, size)) * np.sqrt(values + self.gradient_sd**2)[:, None, :]
-        return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
+        draws = self.sample(4 * WORLDS, rng=np.random.default_rng(0))
+        return hardly_known_of(draws, self.lower, self.upper)
 
     def _placed(self, curvature: Floats, gradients: Floats, rng: np.random.Generator | None) -> Floats:
         """Newton steps from the place, within the box; anywhere in it, or not at all, where noise hides the curvature.
@@ -227,6 +223,35 @@ class NormalPosterior(Saved):
                 raise ParameterError(f"not a saved posterior: {name} must be finite doubles of shape {shape}")
         if not (self.curvature_sd >= 0).all():
             raise ParameterError("not a saved posterior: curvature_sd must be >= 0")
+
+
+def hardly_known_of(draws: PosteriorDraws, lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[str, ...]:
+    """Coordinates whose 95 % interval takes half of their box, or ends where it ends, at any level."""
+    ends = draws.intervals()
+    low, high = np.array(lower), np.array(upper)
+    wide = (ends[..., 1] - ends[..., 0] >= (high - low) / 2) | (ends[..., 0] <= low) | (ends[..., 1] >= high)
+    return tuple(name for name, w in zip(draws.names, wide.reshape(-1, len(low)).any(axis=0), strict=True) if w)
+
+
+def score_errors(
+    scores: Floats,
+    *,
+    noise_sd: float,
+    bound: float,
+    freedom: int,
+    more_sd: float,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+) -> Floats:
+    """Normal vectors with the covariance ``V_b / chi^2 + more_sd^2 I``, several for each V_b: ``(*shape, size)``.
+
+    V_b is the released ``(size, size)`` mean of squared scores with fresh noise, its eigenvalues within [0, bound].
+    """
+    worlds, each = shape
+    values, vectors = np.linalg.eigh(scores + noise_sd * symmetric_noise((worlds, len(scores)), rng))
+    values = np.clip(values, 0, bound) / rng.chisquare(freedom, (worlds, 1))
+    scaled = rng.standard_normal((worlds, each, len(scores))) * np.sqrt(values + more_sd**2)[:, None, :]
+    return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
 
 
 def symmetric_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:

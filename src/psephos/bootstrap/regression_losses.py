@@ -162,6 +162,10 @@ class HuberLoss(Curved, OneRule):
         """The scale."""
         return (len(self.covariates),)
 
+    def natural_length(self, theta: Array, curvature: float, level: float | None = None) -> float:  # noqa: ARG002
+        """c s, from where on residuals no longer bend the loss."""
+        return self.c * max(float(theta[-1]), self.lower[-1])
+
     def curvature_root(self, theta: Array, records: Records, *, majorising: bool = False) -> NDArray[np.float64]:
         """(x, r / s) / sqrt(s) where |r| < c s, else 0: shape ``(n, 1, p + 1)``.
 
@@ -289,6 +293,18 @@ class QuantileLoss(Curved):
         with np.errstate(over="ignore"):
             slope = special_functions(xp).ndtr(r / self.bandwidth) - (1 - tau)
         return -slope[:, None] * records[0]
+
+    def below(self, theta: Array, records: Records) -> NDArray[np.float64]:
+        """Whether a response lies below the line, smoothed: Phi(-r / h), shape ``(n,)``; the gradient has the slope
+        ``below - tau``.
+        """
+        with np.errstate(over="ignore"):
+            return np.asarray(scipy.special.ndtr(-_residual(np, np.asarray(theta), records) / self.bandwidth))
+
+    def natural_length(self, theta: Array, curvature: float, level: float | None = None) -> float:  # noqa: ARG002
+        """The part of people on the nearer side over their density at the quantile: 1 of exponential tails."""
+        tau = self._only_level() if level is None else level
+        return max(min(tau, 1 - tau) / curvature, self.bandwidth)
 
     def joint_bound(self, leverage: float) -> float:
         """The bound of the gradients at all levels together, covariates of squared norm ``leverage`` at most.

@@ -1,9 +1,10 @@
-"""Posterior draws by any of the methods of this package, under one contract.
+r"""Posterior draws by any of the methods of this package, under one contract.
 
 ===============  ==============================  ================================  =====================================
 method           settings                        what it draws from                draws
 ===============  ==============================  ================================  =====================================
-``pgbb``         :class:`TrainingPlan`           the blocked bootstrap posterior   independent, as many as wanted
+``pgbb``         :class:`FieldPlan`              the score bootstrap posterior     independent, as many as wanted
+\                :class:`TrainingPlan`           the blocked bootstrap posterior   independent, as many as wanted
 ``sandwich``     :class:`SandwichPlan`           the normal posterior of noisy     independent, as many as wanted
                                                  Newton steps, noise counted in
 ``dp-sgld``      :class:`SgldPlan`               the Gibbs posterior of the loss   correlated; as many as the plan keeps
@@ -14,8 +15,9 @@ method           settings                        what it draws from             
 
 Each is (epsilon, delta)-differentially private for each record under replace-one adjacency, by noise that is proved for
 it; for the noise scales of the literature see the functions of :mod:`psephos.bootstrap.baselines`. ``pgbb`` is the
-default: it takes any loss. ``sandwich`` is the most precise where a posterior is near normal. The others are for
-comparison.
+default: it takes any loss, the convex ones of this package by :func:`private_score_bootstrap`, others, and those of
+more than 32 coordinates, by training. ``sandwich`` is faster, and as precise where a posterior is near normal. The
+others are for comparison.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -31,8 +33,14 @@ from psephos._check import Exact, check_choice, check_integer, check_real, parse
 from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import SHIPPED, HuberLoss, Loss, MeanLoss, Records
-from psephos.bootstrap.private_posterior import described, private_posterior, private_sandwich
+from psephos.bootstrap.private_posterior import (
+    described,
+    private_posterior,
+    private_sandwich,
+    private_score_bootstrap,
+)
 from psephos.bootstrap.sandwich import SandwichPlan
+from psephos.bootstrap.score_bootstrap import FieldPlan, takes_field
 from psephos.bootstrap.train import TrainingPlan, assumptions_of, check_trainable, count_records
 from psephos.errors import DataError, ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
@@ -45,6 +53,8 @@ from psephos.privacy.release import Release
 if TYPE_CHECKING:
     from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
     from psephos.bootstrap.baselines.dp_sgld import SgldPlan
+    from psephos.bootstrap.field_posterior import FieldPosterior
+    from psephos.bootstrap.normal_posterior import NormalPosterior
 
 __all__ = ["SAMPLING_METHODS", "GibbsPlan", "SamplingMethod", "best_method", "sample_posterior"]
 
@@ -94,8 +104,8 @@ def best_method(*, levels: int = 0, shipped: bool = True) -> tuple[SamplingMetho
     if not shipped:
         return "pgbb", "noisy Newton steps need a loss of this package, whose curvature is known"
     if levels:
-        return "pgbb", "noisy Newton steps need the density of responses at a quantile, which not all data show well"
-    return "sandwich", "noisy Newton steps are the most precise, and their intervals count the noise"
+        return "pgbb", "quantiles at all levels are one field of gradients, whatever the density of responses is"
+    return "sandwich", "noisy Newton steps are the fastest where a posterior is near normal, and count their noise"
 
 
 def sample_posterior(
@@ -105,7 +115,7 @@ def sample_posterior(
     epsilon: Exact,
     delta: Exact,
     method: SamplingMethod = "pgbb",
-    settings: TrainingPlan | SandwichPlan | SgldPlan | ErmPlan | GibbsPlan | None = None,
+    settings: FieldPlan | TrainingPlan | SandwichPlan | SgldPlan | ErmPlan | GibbsPlan | None = None,
     draws: int = 2000,
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
     rng: np.random.Generator | None = None,
@@ -132,9 +142,9 @@ def sample_posterior(
     method
         See the module.
     settings
-        Of the method; its defaults if absent: :class:`TrainingPlan`, :class:`SandwichPlan`, :class:`SgldPlan`,
-        :class:`ErmPlan` (for a mean with 1,000 resamples, and no ridge) or :class:`GibbsPlan`, which a regression
-        needs.
+        Of the method; its defaults if absent: :class:`FieldPlan` (:class:`TrainingPlan` for a loss of your own, an
+        exponential mean, or more than 32 coordinates), :class:`SandwichPlan`, :class:`SgldPlan`, :class:`ErmPlan` (for
+        a mean with 1,000 resamples, and no ridge) or :class:`GibbsPlan`, which a regression needs.
     draws
         How many, >= 1, where the method lets one choose.
     bits
@@ -142,7 +152,7 @@ def sample_posterior(
     rng
         For what is public or drawn after the release (weights of draws, chains); a fresh one if absent.
     progress
-        Called with (steps done, steps) by ``pgbb`` and ``dp-sgld``.
+        Called with (steps done, steps) by the training of ``pgbb`` and by ``dp-sgld``.
     ledger, dataset, request_id, budget
         As in :func:`psephos.private_consensus`.
 
@@ -164,16 +174,15 @@ def sample_posterior(
     check_choice(method, "method", SAMPLING_METHODS)
     check_integer(draws, "draws", low=1)
     generator = np.random.default_rng() if rng is None else rng
-    if method == "pgbb":
-        plan = TrainingPlan() if settings is None else settings
-        if not isinstance(plan, TrainingPlan):
-            raise ParameterError(f"settings of {method} must be a TrainingPlan, got {type(plan).__name__}")
+    if settings is None and method == "pgbb":
+        settings = FieldPlan() if takes_field(loss) else TrainingPlan()
+    if method == "pgbb" and isinstance(settings, TrainingPlan):
         sampler = private_posterior(
             records,
             loss,
             epsilon=epsilon,
             delta=delta,
-            plan=plan,
+            plan=settings,
             bits=bits,
             progress=progress,
             ledger=ledger,
@@ -182,26 +191,21 @@ def sample_posterior(
             budget=budget,
         )
         return _converted(sampler, lambda posterior: posterior.sample(draws, rng=generator))
-    if method == "sandwich":
-        fit = SandwichPlan() if settings is None else settings
-        if not isinstance(loss, SHIPPED) or not isinstance(fit, SandwichPlan):
-            raise ParameterError(
-                "sandwich takes a loss of this package and a SandwichPlan, got "
-                f"{type(loss).__name__} and {type(fit).__name__}"
-            )
-        normal = private_sandwich(
+    if method in ("pgbb", "sandwich"):
+        return _by_noisy_sums(
             records,
             loss,
+            method,
+            settings,
+            lambda posterior: posterior.sample(draws, rng=generator),
             epsilon=epsilon,
             delta=delta,
-            plan=fit,
             bits=bits,
             ledger=ledger,
             dataset=dataset,
             request_id=request_id,
             budget=budget,
         )
-        return _converted(normal, lambda posterior: posterior.sample(draws, rng=generator))
     people = count_records(records, "records")
     guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
     if guarantee.delta == 0:
@@ -230,6 +234,31 @@ def sample_posterior(
         to_json=_to_json,
         from_json=_from_json,
     )
+
+
+def _by_noisy_sums(
+    records: Records,
+    loss: Loss,
+    method: SamplingMethod,
+    settings: object,
+    draws_of: Callable[[NormalPosterior | FieldPosterior], PosteriorDraws],
+    **paid: Any,
+) -> Release[PosteriorDraws]:
+    """Draws by noisy Newton steps or from a gradient field."""
+    if method == "pgbb":
+        if not isinstance(settings, FieldPlan) or not isinstance(loss, SHIPPED):
+            raise ParameterError(
+                "pgbb takes a TrainingPlan, or a loss of this package and a FieldPlan, got "
+                f"{type(loss).__name__} and {type(settings).__name__}"
+            )
+        return _converted(private_score_bootstrap(records, loss, plan=settings, **paid), draws_of)
+    fit = SandwichPlan() if settings is None else settings
+    if not isinstance(loss, SHIPPED) or not isinstance(fit, SandwichPlan):
+        raise ParameterError(
+            f"sandwich takes a loss of this package and a SandwichPlan, got {type(loss).__name__} and "
+            f"{type(fit).__name__}"
+        )
+    return _converted(private_sandwich(records, loss, plan=fit, **paid), draws_of)
 
 
 def _rival(

@@ -89,6 +89,9 @@ class TrainingPlan:
         Draw a fresh partition at every step. Privacy holds; gamma* no longer restores the dispersion.
     learning_rate, final_rate
         Adam's rate at first, and the part of it at the end of the cosine.
+    averaged
+        Part of the steps, the last ones, whose layers are averaged, 0 to 1: 0 for the last layers alone. For a network
+        without hidden layers that is the usual averaging of iterates.
     network
         Hidden layers of the generator.
 
@@ -106,6 +109,7 @@ class TrainingPlan:
     reshuffle: bool = False
     learning_rate: float = 5e-4
     final_rate: float = 0.01
+    averaged: float = 0.0
     network: NetworkShape = field(default_factory=NetworkShape)
 
     def __post_init__(self) -> None:
@@ -119,6 +123,7 @@ class TrainingPlan:
             "pseudo_blocks": check_integer(self.pseudo_blocks, "pseudo_blocks", low=0, high=2**15),
             "learning_rate": check_real(self.learning_rate, "learning_rate", low=1e-12, high=1e3),
             "final_rate": check_real(self.final_rate, "final_rate", low=0, high=1),
+            "averaged": check_real(self.averaged, "averaged", low=0, high=1),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -310,7 +315,12 @@ def prepared(
             pseudo_records=pseudo_records,
             loss=loss,
             grid=grid,
-            schedule=loop.Schedule(first=plan.learning_rate, floor=plan.final_rate, steps=plan.steps),
+            schedule=loop.Schedule(
+                first=plan.learning_rate,
+                floor=plan.final_rate,
+                steps=plan.steps,
+                averaged=max(round(plan.averaged * plan.steps), 1),
+            ),
             progress=progress,
         )
         posterior = Posterior(

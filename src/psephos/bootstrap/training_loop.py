@@ -30,11 +30,15 @@ __all__ = ["Schedule", "trained_layers"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Adam with a learning rate that falls along a cosine from ``first`` to ``floor * first`` in ``steps`` steps."""
+    """Adam with a learning rate that falls along a cosine from ``first`` to ``floor * first`` in ``steps`` steps.
+
+    What comes out is the mean of the layers after each of the last ``averaged`` steps, 1 for the last alone.
+    """
 
     first: float
     floor: float
     steps: int
+    averaged: int = 1
 
     def optimiser(self) -> optax.GradientTransformation:
         """The update rule."""
@@ -60,7 +64,7 @@ def trained_layers(
         run = _compiled(cast("Hashable", loss), grid, schedule)
         fixed = device_records(records, loss, padded=True), device_records(pseudo_records, loss, padded=False)
         state: Any = tuple((jnp.asarray(w), jnp.asarray(b)) for w, b in layers)
-        state = (state, schedule.optimiser().init(state))
+        state = (state, schedule.optimiser().init(state), state, jnp.asarray(0, jnp.int64))
         done = 0
         for segment in segments:
             drawn = tuple(
@@ -72,7 +76,7 @@ def trained_layers(
             if progress:
                 jax.block_until_ready(state)  # type: ignore[no-untyped-call]
                 progress(done, schedule.steps)
-        return tuple((np.asarray(weights), np.asarray(biases)) for weights, biases in state[0])
+        return tuple((np.asarray(weights), np.asarray(biases)) for weights, biases in state[2])
 
 
 @lru_cache(maxsize=16)
@@ -110,13 +114,16 @@ def _segment_runner(loss: Loss, grid: Grid, schedule: Schedule) -> Callable[[Any
             return released
 
         def step(state: Any, drawn: Any) -> Any:
-            layers, memory = state
+            layers, memory, mean, done = state
             positions, caps, inputs, levels, pseudo_weights, noise = drawn
             theta, pull = jax.vjp(lambda layers: jax.vmap(lambda u: network(layers, u))(inputs), layers)
             statistics = jax.vmap(statistic)(theta, positions, caps, levels, pseudo_weights, noise)
             (gradient,) = pull(statistics / len(statistics))
             updates, memory = optimiser.update(gradient, memory, layers)
-            return (optax.apply_updates(layers, updates), memory), None
+            layers = optax.apply_updates(layers, updates)
+            counted = jnp.maximum(done - (schedule.steps - schedule.averaged), 0) + 1
+            mean = jax.tree.map(lambda old, new: old + (new - old) / counted.astype(old.dtype), mean, layers)
+            return (layers, memory, mean, done + 1), None
 
         return jax.lax.scan(step, state, drawn)[0]
 

@@ -18,6 +18,7 @@ from psephos.bootstrap import (
     SHIPPED,
     BradleyTerryLoss,
     Design,
+    FieldPosterior,
     HuberLoss,
     LogisticLoss,
     Loss,
@@ -32,9 +33,11 @@ from psephos.bootstrap import (
     comparison_records,
     private_posterior,
     private_sandwich,
+    private_score_bootstrap,
     read_columns_csv,
 )
 from psephos.bootstrap.design import parse_formula
+from psephos.bootstrap.score_bootstrap import takes_field
 from psephos.cli.inputs import read_data
 from psephos.cli.output import note
 from psephos.errors import DataError, ParameterError
@@ -129,10 +132,14 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The method, and why it was chosen; ``reason`` is ``None`` where it was asked for."""
+    """The method, and why it was chosen; ``reason`` is ``None`` where it was asked for.
+
+    ``trained``: of pgbb, whether options of the training of a network were given.
+    """
 
     method: str
     reason: str | None
+    trained: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +155,10 @@ class Estimand:
     def people(self) -> int:
         """How many records there are."""
         return len(self.records[0])
+
+    def trains(self, choice: Choice) -> bool:
+        """Whether a network is trained: where its options were given, and where nothing else takes the loss."""
+        return choice.method == "pgbb" and (choice.trained or not takes_field(self.loss))
 
     def about(self) -> str:
         """The public settings that neither the loss nor the plan names."""
@@ -172,37 +183,25 @@ class Estimand:
         dataset: str | None,
         request_id: str | None,
         budget: tuple[str, str] | None,
-    ) -> Release[Posterior] | Release[NormalPosterior]:
-        """The posterior by the chosen method, once its budget is debited; ``plan`` and ``accountant`` are for pgbb."""
+    ) -> Release[Posterior] | Release[NormalPosterior] | Release[FieldPosterior]:
+        """The posterior by the chosen method, its budget debited; ``plan`` and ``accountant`` are for training."""
+        paid: Any = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "assumptions": self.assumptions,
+            "about": self.about(),
+            "ledger": ledger,
+            "dataset": dataset,
+            "request_id": request_id,
+            "budget": budget,
+        }
         loss = self.loss
-        if choice.method == "sandwich" and isinstance(loss, SHIPPED):
-            return private_sandwich(
-                self.records,
-                loss,
-                epsilon=epsilon,
-                delta=delta,
-                assumptions=self.assumptions,
-                about=self.about(),
-                ledger=ledger,
-                dataset=dataset,
-                request_id=request_id,
-                budget=budget,
-            )
-        return private_posterior(
-            self.records,
-            loss,
-            epsilon=epsilon,
-            delta=delta,
-            plan=plan,
-            accountant=accountant,  # type: ignore[arg-type]
-            progress=progress,
-            assumptions=self.assumptions,
-            about=self.about(),
-            ledger=ledger,
-            dataset=dataset,
-            request_id=request_id,
-            budget=budget,
-        )
+        if self.trains(choice) or not isinstance(loss, SHIPPED):
+            of_training: Any = {"plan": plan, "accountant": accountant, "progress": progress}
+            return private_posterior(self.records, loss, **of_training, **paid)
+        if choice.method == "sandwich":
+            return private_sandwich(self.records, loss, **paid)
+        return private_score_bootstrap(self.records, loss, **paid)
 
     def in_units_of_data(self, draws: PosteriorDraws) -> PosteriorDraws:
         """Coefficients on the columns as they are; of comparisons, scores with mean 0."""
@@ -372,9 +371,9 @@ def chosen_method(method: str, model: Model, *, training: Mapping[str, object]) 
     if method != "auto":
         if method != "pgbb" and given:
             raise ParameterError(f"{given[0]} is for --method pgbb, got --method {method}")
-        return Choice(method=method, reason=None)
+        return Choice(method=method, reason=None, trained=bool(given))
     if given:
-        return Choice(method="pgbb", reason=f"{given[0]} is an option of its training")
+        return Choice(method="pgbb", reason=f"{given[0]} is an option of its training", trained=True)
     count = 0 if model.loss is None else len(model.loss.levels or ())
     best, reason = best_method(levels=count)
     return Choice(method=best, reason=reason)

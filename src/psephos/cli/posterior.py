@@ -97,8 +97,9 @@ def posterior(
         str,
         typer.Option(
             "--method",
-            help="sandwich: noisy Newton steps, whose intervals count the noise; pgbb: a sampler, trained by the "
-            "private generative bootstrap via blocking; auto: the one that suits the model.",
+            help="sandwich: noisy Newton steps, for posteriors that are near normal; pgbb: a bootstrap of any shape, "
+            "from gradients at many places, or, with an option of training, from a sampler trained by the private "
+            "generative bootstrap via blocking; auto: the one that suits the model.",
         ),
     ] = "auto",
     draws: Annotated[int, typer.Option("--draws", help="How many posterior draws; any number costs the same.")] = 2000,
@@ -121,27 +122,31 @@ def posterior(
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", help="pgbb: training steps; default 10000, or 5000 for quantiles.")
+        int | None,
+        typer.Option("--steps", help="Training: steps; default 10000, or 5000 for quantiles."),
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option("--blocks", help="pgbb: blocks of people; default 20, or 5 for quantiles.")
+        int | None, typer.Option("--blocks", help="Training: blocks of people; default 20, or 5 for quantiles.")
     ] = None,
     probability: Annotated[
         str | None,
         typer.Option(
-            "--probability", help="pgbb: that a person is in a minibatch; default 0.1, or 0.01 for quantiles."
+            "--probability",
+            help="Training: that a person is in a minibatch; default 0.1, or 0.01 for quantiles.",
         ),
     ] = None,
     monte_carlo: Annotated[
-        int | None, typer.Option("--monte-carlo", help="pgbb: minibatches in a step; default 1, or 5 for quantiles.")
+        int | None,
+        typer.Option("--monte-carlo", help="Training: minibatches in a step; default 1, or 5 for quantiles."),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="pgbb: default 5e-4, or 1e-3 for quantiles.")
+        float | None, typer.Option("--learning-rate", help="Training: default 5e-4, or 1e-3 for quantiles.")
     ] = None,
     accountant: Annotated[
         str | None,
         typer.Option(
-            "--accountant", help="pgbb: what sets the noise: pld (the least noise, the default), rdp or paper."
+            "--accountant",
+            help="Training: what sets the noise: pld (the least noise, the default), rdp or paper.",
         ),
     ] = None,
     ledger: LedgerOption = None,
@@ -213,12 +218,12 @@ def posterior(
     with claimed(output), claimed(sampler), claimed(picture), quiet_stdout():
         with progress("reading"):
             estimand = wanted.read(file, items=items, items_public_as_seen=items_public_as_seen)
-            if choice.method == "pgbb" and estimand.people < plan.blocks:
+            if estimand.trains(choice) and estimand.people < plan.blocks:
                 raise ParameterError(
                     f"--blocks must be at most the number of people, got {plan.blocks} for {estimand.people}"
                 )
             _try_format(output, estimand.loss)
-        with progress_steps("fitting" if choice.method == "sandwich" else "training") as report:
+        with progress_steps("training" if estimand.trains(choice) else "fitting") as report:
             release = estimand.released(
                 choice,
                 epsilon=epsilon,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psephos.cli.output import count_of, shown, spending, write_csv
 
 if TYPE_CHECKING:
-    from psephos.bootstrap import NormalPosterior, Posterior, PosteriorDraws
+    from psephos.bootstrap import FieldPosterior, NormalPosterior, Posterior, PosteriorDraws
     from psephos.cli.estimand import Choice, Estimand
     from psephos.privacy import Release
 
@@ -36,23 +36,25 @@ def draw_process(draws: PosteriorDraws, picture: Path, release: Release[Any]) ->
     )
 
 
-def draws_of(sampler: Posterior | NormalPosterior, count: int) -> PosteriorDraws:
+def draws_of(sampler: Posterior | NormalPosterior | FieldPosterior, count: int) -> PosteriorDraws:
     """Draws that follow from the sampler: a repeated request prints the same numbers."""
     import hashlib
 
     import numpy as np
 
-    from psephos.bootstrap import Posterior
+    from psephos.bootstrap import FieldPosterior, Posterior
 
     if isinstance(sampler, Posterior):
         released = [array.tobytes() for layer in sampler.layers for array in layer]
+    elif isinstance(sampler, FieldPosterior):
+        released = [sampler.measured.slopes.tobytes(), sampler.scores.tobytes()]
     else:
         released = [x.tobytes() for x in (sampler.place, sampler.gradient, sampler.curvature, sampler.scores)]
     digest = hashlib.sha256(b"".join(released)).digest()
     return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)))
 
 
-def notes_of(sampler: Posterior | NormalPosterior, choice: Choice) -> list[str]:
+def notes_of(sampler: Posterior | NormalPosterior | FieldPosterior, choice: Choice) -> list[str]:
     """What is said of the draws beside them."""
     from psephos.bootstrap import Posterior
 
@@ -135,7 +137,7 @@ def _sentence(release: Release[Any], estimand: Estimand, choice: Choice) -> str:
 
 
 def _noise(release: Release[Any]) -> str:
-    from psephos.bootstrap import Posterior
+    from psephos.bootstrap import FieldPosterior, Posterior
 
     value = release.value
     if isinstance(value, Posterior):
@@ -143,10 +145,10 @@ def _noise(release: Release[Any]) -> str:
             f"noise of standard deviation {value.noise.sigma:.4g} on each coordinate of each of "
             f"{count_of(value.training.compositions, 'weighted sum')} of gradients (accountant {value.noise.method})"
         )
-    return (
-        f"{count_of(_means(release), 'noisy mean')}, the last gradient with noise of standard deviation "
-        f"{value.gradient_sd:.4g} on each coordinate"
-    )
+    means = count_of(_means(release), "noisy mean")
+    if isinstance(value, FieldPosterior):
+        return f"{means}, {len(value.measured.points)} of them gradients at places of their own"
+    return f"{means}, the last gradient with noise of standard deviation {value.gradient_sd:.4g} on each coordinate"
 
 
 def _means(release: Release[Any]) -> int:
@@ -195,13 +197,14 @@ def json_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: 
 def _facts(release: Release[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Public settings, and what set the noise."""
     from psephos._check import exact
-    from psephos.bootstrap import Posterior
+    from psephos.bootstrap import FieldPosterior, Posterior
     from psephos.privacy import decimal_text
 
     value = release.value
     if not isinstance(value, Posterior):
         plan = {"means": _means(release), "hardly_known": list(value.hardly_known())}
-        return plan, {"accountant": "gaussian", "noise_sd": value.gradient_sd}
+        noise = value.unit * value.measured.slope_sds[-1] if isinstance(value, FieldPosterior) else value.gradient_sd
+        return plan, {"accountant": "gaussian", "noise_sd": float(noise)}
     training = value.training
     plan = {
         "blocks": training.blocks,

@@ -1,0 +1,333 @@
+"""A private posterior of any shape: the score bootstrap over a released gradient field.
+
+Where the mean loss L is, draws of the Bayesian bootstrap solve ``grad L(theta) + xi = 0``, xi the mean of the scores
+under random weights: normal, with covariance V / n (the score bootstrap; Kline and Santos 2012). What was released is
+noisy values of grad L at many places (:mod:`psephos.bootstrap.gradient_field`) and of V. A draw takes
+
+* a field from the normal law that the noisy values leave of it, given that a convex loss does not bend down,
+* V_b = V with fresh noise, and xi from N(0, V_b / chi^2_n) (:mod:`psephos.bootstrap.normal_posterior`),
+
+and is where ``psi(theta) + xi'theta`` is lowest. So the privacy noise is counted where it matters, and the shape is
+that of the loss. Where the field was not measured a draw is anywhere up to the end of the parameter's box, and so is
+every draw if no field of the prior is like what was released, as where the search for the minimum went astray, or if
+draws spread over more lengths than such a field is good for.
+
+**Levels.** The gradient of a quantile's loss at level tau is ``E x (B - 1/2) - (tau - 1/2) E x``, with B the (smoothed)
+indicator that a response lies below the line: one field for all levels, each a known tilt of it. xi at the levels where
+scores were measured has their covariance; between two of them it is what a Brownian bridge is, and so are exact
+quantile scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from psephos._check import check_integer, check_real
+from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
+from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.gradient_field import FieldFit, Measurements, fitted_fields, lowest_places
+from psephos.bootstrap.loss_protocol import check_interval, check_names
+from psephos.bootstrap.normal_posterior import WORLDS, hardly_known_of, score_errors
+from psephos.errors import ParameterError
+from psephos.privacy.guarantee import Guarantee
+
+__all__ = ["FieldPosterior"]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_SCHEMA = "psephos.field-posterior/1"
+_FEW = 0.25  # of the draws at a level
+_FAR = 2.0  # natural lengths that draws of a coordinate may spread over, one standard deviation
+_MEASURED = ("points", "slopes", "slope_sds", "bend_points", "bends", "bend_sds", "middle")
+_ARRAYS = ("frame", "centre", "places", "radii", "scores", "tilt")
+_NUMBERS = ("unit", "scores_sd", "scores_bound", "tilt_sd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FieldPosterior(Saved):
+    """What was released, and draws of the parameter that follow from it.
+
+    Everything is in coordinates v of the field, ``theta = centre + frame v``, and in its units.
+
+    Attributes
+    ----------
+    names, lower, upper
+        Of the d coordinates: names and the box of the parameter.
+    levels
+        Of a family: the levels that were asked for, or ``None``.
+    knots
+        Levels at which scores were measured, increasing, (0,) for a single rule: K of them.
+    people
+        n.
+    frame, centre
+        ``(d, r)``, ``(d,)``.
+    unit
+        What a gradient was divided by.
+    measured
+        Noisy gradients and Hessians.
+    places, radii
+        ``(K, r)``, ``(K,)``: balls in which gradients were measured.
+    scores, scores_sd, scores_bound
+        V, ``(r, r)``; with levels ``(K, K)``, the mean of products of the scores' slopes, each coordinate having the
+        same. The noise's standard deviation on its diagonal, and the largest trace of one person's part.
+    tilt, tilt_sd
+        ``(r,)``: the mean covariates, of which a level tau has ``1/2 - tau`` as its tilt, and their noise.
+    guarantee, secure
+        What is promised, and whether every secret bit came from the operating system.
+    """
+
+    names: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    levels: tuple[float, ...] | None
+    knots: tuple[float, ...]
+    people: int
+    unit: float
+    frame: Floats
+    centre: Floats
+    measured: Measurements
+    places: Floats
+    radii: Floats
+    scores: Floats
+    scores_sd: float
+    scores_bound: float
+    tilt: Floats
+    tilt_sd: float
+    guarantee: Guarantee
+    secure: bool
+
+    def sample(
+        self, draws: int, *, levels: Sequence[float] | None = None, rng: np.random.Generator | None = None
+    ) -> PosteriorDraws:
+        """Draws. Free of privacy cost.
+
+        Parameters
+        ----------
+        draws
+            How many, >= 1.
+        levels
+            Of a family: increasing, within those that were asked for; these if absent. A draw is one field and one
+            process of scores at all levels.
+        rng
+            A fresh one if absent. Draws are public, so this needs no secret.
+        """
+        count = check_integer(draws, "draws", low=1)
+        generator = np.random.default_rng() if rng is None else rng
+        if self.levels is None:
+            if levels is not None:
+                raise ParameterError("levels: this posterior is not indexed by levels")
+            chosen = self.knots
+        else:
+            chosen = self.levels if levels is None else tuple(float(level) for level in levels)
+            low, high = self.knots[0], self.knots[-1]
+            if not chosen or not all(low <= level <= high for level in chosen) or not np.all(np.diff(chosen) > 0):
+                raise ParameterError(f"levels must be increasing and within [{low}, {high}], got {levels!r}")
+        found, beyond = self.found(count, chosen, generator)
+        steps = found @ self.frame.T
+        if beyond.any():  # nothing was measured there: anywhere between the ball and the end of the box
+            away = (found - self.balls(chosen)[0][:, None])[beyond] @ self.frame.T
+            reach = float(np.max(np.array(self.upper) - np.array(self.lower)))
+            away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
+            steps[beyond] += away * generator.uniform(0, reach, (len(away), 1))
+        values = np.clip(self.centre + steps, self.lower, self.upper)
+        return PosteriorDraws(
+            values=values[0] if self.levels is None else values,
+            names=self.names,
+            levels=None if self.levels is None else chosen,
+        )
+
+    def hardly_known(self) -> tuple[str, ...]:
+        """Coordinates of which the data say little, as in :meth:`psephos.bootstrap.NormalPosterior.hardly_known`."""
+        levels = None if self.levels is None else self.knots
+        draws = self.sample(4 * WORLDS, levels=levels, rng=np.random.default_rng(0))
+        return hardly_known_of(draws, self.lower, self.upper)
+
+    def found(self, count: int, levels: tuple[float, ...], rng: np.random.Generator) -> tuple[Floats, Flags]:
+        """Draws in coordinates of the field, ``(L, count, r)``, and which ended at the edge of what was measured."""
+        fits, weights = fitted_fields(self.measured)
+        parts = [
+            self._of_fit(fit, size, levels, rng)
+            for fit, size in zip(fits, rng.multinomial(count, weights), strict=True)
+            if size
+        ]
+        places, beyond, hollow = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        order, possible = rng.permutation(count), np.flatnonzero(~hollow.any(axis=0))
+        # Some tens of cosines are as good as a field over a few lengths, and only if they are like what was released.
+        lost = (places.std(axis=1).max(axis=1) > _FAR) | (not any(fit.fits for fit in fits))
+        if lost.any():  # every place, and every way from there, is as good as another
+            centres, radii = (part[lost] for part in self.balls(levels))
+            ways = rng.standard_normal(places[lost].shape)
+            ways *= radii[:, None, None] / np.linalg.norm(ways, axis=2, keepdims=True)
+            places[lost], beyond[lost] = centres[:, None] + ways, True
+        if len(possible) and (beyond[~lost].mean(axis=1) <= _FEW).all():
+            # Given that losses are convex: others take the place of the few fields that cannot be. Where many draws
+            # leave what was measured, it bends too little to tell.
+            instead = np.where(hollow.any(axis=0), rng.choice(possible, count), np.arange(count))
+            order = instead[order]
+        return places[:, order], beyond[:, order]
+
+    def _of_fit(
+        self, fit: FieldFit, size: int, levels: tuple[float, ...], rng: np.random.Generator
+    ) -> tuple[Floats, Flags, Flags]:
+        coefficients = fit.coefficients(size, rng)
+        tilts = self._tilts(size, levels, rng)
+        centres, radii = self.balls(levels)
+        places: list[Floats] = []
+        beyond: list[Flags] = []
+        hollow: list[Flags] = []
+        for level in range(len(levels)):
+            starts = np.tile(centres[level], (size, 1))
+            if places:
+                starts = places[-1] + (centres[level] - centres[level - 1])
+            found, edge, down = lowest_places(
+                fit, coefficients, tilts[level], starts, centre=centres[level], radius=float(radii[level])
+            )
+            places.append(found)
+            beyond.append(edge)
+            hollow.append(down)
+        return np.array(places), np.array(beyond), np.array(hollow)
+
+    def _tilts(self, size: int, levels: tuple[float, ...], rng: np.random.Generator) -> Floats:
+        """xi, and the known tilt of each level: ``(L, size, r)``."""
+        r, knots = self.measured.points.shape[1], len(self.knots)
+        family = self.levels is not None
+        worlds = min(size, WORLDS)
+        each = -(-size // worlds)
+        errors = score_errors(
+            self.scores,
+            noise_sd=self.scores_sd,
+            bound=self.scores_bound,
+            freedom=max(self.people - r, 1),
+            more_sd=0.0,
+            shape=(worlds, each * (r if family else 1)),
+            rng=rng,
+        )
+        if not family:
+            return errors.reshape(1, worlds * each, r)[:, :size]
+        at_knots = np.moveaxis(errors.reshape(worlds * each, r, knots)[:size], 2, 0)
+        xi = _between(at_knots, self.knots, levels)
+        xi = xi + self._bridges(size, levels, rng) / (self.unit * math.sqrt(self.people))
+        mean = self.tilt + self.tilt_sd * rng.standard_normal((size, r))
+        return np.asarray(xi + (0.5 - np.array(levels))[:, None, None] * mean)
+
+    def _bridges(self, size: int, levels: tuple[float, ...], rng: np.random.Generator) -> Floats:
+        """Brownian bridges that are 0 at the knots, ``(L, size, r)``."""
+        times = np.unique(np.concatenate([self.knots, levels]))
+        gaps = np.diff(times, prepend=times[0])
+        steps = rng.standard_normal((len(times), size, self.measured.points.shape[1]))
+        paths = np.cumsum(steps * np.sqrt(gaps)[:, None, None], axis=0)
+        at_knots = paths[np.searchsorted(times, self.knots)]
+        return np.asarray(paths[np.searchsorted(times, levels)] - _between(at_knots, self.knots, levels))
+
+    def balls(self, levels: tuple[float, ...]) -> tuple[Floats, Floats]:
+        """Centres, ``(L, r)``, and radii, ``(L,)``, where gradients were measured: straight in normal quantiles."""
+        knots, at = (self.knots, levels) if self.levels is None else (ndtri(self.knots), ndtri(levels))
+        return _between(self.places, knots, at), _between(self.radii, knots, at)
+
+    def to_bytes(self) -> bytes:
+        """The posterior as the bytes of an ``.npz`` archive (:mod:`psephos.bootstrap.archive`)."""
+        header = {
+            "schema": _SCHEMA,
+            "names": self.names,
+            "lower": self.lower,
+            "upper": self.upper,
+            "levels": self.levels,
+            "knots": self.knots,
+            "people": self.people,
+            "blur": self.measured.blur,
+            "spread": self.measured.spread,
+            **{name: getattr(self, name) for name in _NUMBERS},
+            "guarantee": guarantee_to_header(self.guarantee),
+            "secure": self.secure,
+        }
+        arrays = {name: getattr(self.measured, name) for name in _MEASURED}
+        return archive_bytes(header, arrays | {name: getattr(self, name) for name in _ARRAYS})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FieldPosterior:
+        """The inverse of :meth:`to_bytes`."""
+        try:
+            header, arrays = read_archive(data, _SCHEMA)
+            numbers: Any = {name: check_real(header[name], name, low=0, high=1e300) for name in _NUMBERS}
+            parts: Any = {name: arrays[name] for name in _ARRAYS}
+            posterior = cls(
+                names=check_names(header["names"], "names"),
+                lower=tuple(header["lower"]),
+                upper=tuple(header["upper"]),
+                levels=None if header["levels"] is None else tuple(header["levels"]),
+                knots=tuple(header["knots"]),
+                people=check_integer(header["people"], "people", low=1),
+                measured=Measurements(
+                    blur=check_real(header["blur"], "blur", low=0, high=1e300),
+                    spread=check_real(header["spread"], "spread", low=0, high=1e3),
+                    **{name: arrays[name] for name in _MEASURED},
+                ),
+                guarantee=guarantee_from_header(header["guarantee"]),
+                secure=header["secure"],
+                **numbers,
+                **parts,
+            )
+            posterior._check()
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(f"not a saved posterior: {error}") from error
+        return posterior
+
+    def _check(self) -> None:
+        """Refuse parts that do not belong together."""
+        d, r, knots = len(self.names), self.frame.shape[-1], len(self.knots)
+        for name, low, high in zip(self.names, self.lower, self.upper, strict=True):
+            check_interval((low, high), f"box of {name!r}")
+        if type(self.secure) is not bool:
+            raise ParameterError("not a saved posterior: secure must be true or false")
+        if self.levels is None and knots != 1:
+            raise ParameterError(f"not a saved posterior: a single rule has one knot, got {self.knots!r}")
+        first, last = self.knots[0], self.knots[-1]
+        for levels in (self.knots, self.knots if self.levels is None else self.levels):
+            if not levels or not np.all(np.diff(levels) > 0) or not first <= levels[0] <= levels[-1] <= last:
+                raise ParameterError(f"not a saved posterior: levels must increase within the knots, got {levels!r}")
+        count, bends = len(self.measured.points), len(self.measured.bends)
+        size = r if self.levels is None else knots
+        shapes: dict[str, tuple[int, ...]] = {
+            "points": (count, r),
+            "slopes": (count, r),
+            "slope_sds": (count,),
+            "bend_points": (bends, r),
+            "bends": (bends, r, r),
+            "bend_sds": (bends,),
+            "middle": (r, r),
+            "frame": (d, r),
+            "centre": (d,),
+            "places": (knots, r),
+            "radii": (knots,),
+            "scores": (size, size),
+            "tilt": (r,),
+        }
+        for name, shape in shapes.items():
+            array = getattr(self.measured if name in _MEASURED else self, name)
+            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise ParameterError(f"not a saved posterior: {name} must be finite doubles of shape {shape}")
+        if not all((sds > 0).all() for sds in (self.measured.slope_sds, self.measured.bend_sds, self.radii)):
+            raise ParameterError("not a saved posterior: slope_sds, bend_sds and radii must be > 0")
+        if not self.unit:
+            raise ParameterError("not a saved posterior: unit must be > 0")
+
+
+def _between(values: Floats, knots: ArrayLike, at: ArrayLike) -> Floats:
+    """Values at the knots, interpolated along their first axis."""
+    known, wanted = np.asarray(knots), np.asarray(at)
+    if len(known) == 1:
+        return np.repeat(values, len(wanted), axis=0)
+    right = np.clip(np.searchsorted(known, wanted), 1, len(known) - 1)
+    part = (wanted - known[right - 1]) / (known[right] - known[right - 1])
+    part = part.reshape(-1, *[1] * (values.ndim - 1))
+    return np.asarray(values[right - 1] * (1 - part) + values[right] * part)
