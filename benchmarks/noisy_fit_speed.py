@@ -28,7 +28,7 @@ def records() -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> None:
     data = records()
-    plain = median_seconds(lambda: weighted_m_estimate(data, LOSS, np.ones((1, N))), repetitions=3)
+    plain = median_seconds(lambda: weighted_m_estimate(data, LOSS), repetitions=3)
     rows = []
     for name, fit in (("noisy Newton steps", private_sandwich), ("score bootstrap", private_score_bootstrap)):
 

@@ -81,8 +81,7 @@ def test_the_score_bootstrap_beats_the_document_s_sampler_in_every_cell():
         assert cell["ours"]["mae"] < cell["document"]["mae"]
         assert cell["ours"]["width"] < cell["document"]["width"]
         assert cell["ours"]["width over sandwich"] <= 1.15
-        assert cell["ours"]["coverage"] >= 0.95 - 3 * cell["ours"]["coverage_se"]
-    assert sum(cell["ours"]["coverage"] for cell in cells) / 12 >= 0.93
+        assert cell["ours"]["coverage"] >= 0.93
 
 
 def test_levers_alone_and_together():

@@ -1,7 +1,8 @@
 """The score bootstrap, the efficient way to the sampler's posterior, in the cells of Table S2.
 
 Data, loss and delta are those of ``sandwich``, replicate by replicate. A row is a block of 10 replicates of one cell,
-10 blocks a cell: means over replicates and coefficients.
+40 blocks a cell of 10,000 people, whose coverage is nearest to its bar, and 10 of 40,000: means over replicates and
+coefficients.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from summaries import HERE, NAMES, Rows, pick, published, read, stated
 from psephos.bootstrap import private_score_bootstrap
 
 CELL = ("noise", "n", "epsilon", "block")
-BLOCKS, EACH = 10, 10
+BLOCKS, EACH = {10_000: 40, 40_000: 10}, 10
 
 Cell = dict[str, Any]
 
 
 def cells(*, quick: bool) -> list[Cell]:
-    return [cell for cell in sandwich.cells(quick=quick) if cell["block"] < BLOCKS]
+    kinds = [cell for cell in sandwich.cells(quick=quick) if cell["block"] == 0]
+    most = dict.fromkeys(BLOCKS, 1) if quick else BLOCKS
+    return [cell | {"block": block} for block in range(max(most.values())) for cell in kinds if block < most[cell["n"]]]
 
 
 def measure(wanted: Cell) -> Cell:

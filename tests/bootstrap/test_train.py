@@ -107,7 +107,8 @@ def test_a_file_that_is_no_sampler_is_named(tmp_path):
 
 
 def plain_adam_loop(layers, segments, records, loss, grid, plan):
-    """The loop once more, in numpy and by hand: one sample at a time, gradients by the chain rule."""
+    """The loop once more, in numpy and by hand: one sample at a time, gradients by the chain rule; the layers' path."""
+    path = []
     layers = [[weights.astype(float), biases.astype(float)] for weights, biases in layers]
     moments = [[np.zeros_like(part) for part in layer for _ in range(2)] for layer in layers]
     step = 0
@@ -145,7 +146,8 @@ def plain_adam_loop(layers, segments, records, loss, grid, plan):
                     moment[2 * part + 1] = 0.999 * moment[2 * part + 1] + 0.001 * g * g
                     mean, square = moment[2 * part] / (1 - 0.9**step), moment[2 * part + 1] / (1 - 0.999**step)
                     layer[part] = layer[part] - rate * mean / (np.sqrt(square) + 1e-8)
-    return layers
+            path.append([tuple(layer) for layer in layers])
+    return path
 
 
 def drawing(loss, records, plan, *, sigma=0.01, seed=3):
@@ -162,8 +164,8 @@ def drawing(loss, records, plan, *, sigma=0.01, seed=3):
     )
 
 
-@pytest.mark.parametrize(("draws", "depth"), [(1, 0), (3, 2)])
-def test_compiled_loop_agrees_with_the_plain_one(draws, depth):
+@pytest.mark.parametrize(("draws", "depth", "averaged"), [(1, 0, 1), (3, 2, 1), (1, 0, 5)])
+def test_compiled_loop_agrees_with_the_plain_one(draws, depth, averaged):
     from psephos.bootstrap.training_loop import Schedule, trained_layers
 
     rng = np.random.default_rng(4)
@@ -182,14 +184,22 @@ def test_compiled_loop_agrees_with_the_plain_one(draws, depth):
     draw = drawing(loss, records, plan)
     compiled = trained_layers(
         layers, draw.segments(), records=padded, pseudo_records=(), loss=loss, grid=draw.grid,
-        schedule=Schedule(first=1e-2, floor=0.01, steps=12), progress=None,
+        schedule=Schedule(first=1e-2, floor=0.01, steps=12, averaged=averaged), progress=None,
     )  # fmt: skip
     again = drawing(loss, records, plan)
-    plain = plain_adam_loop(layers, again.segments(), padded, loss, again.grid, plan)
+    path = plain_adam_loop(layers, again.segments(), padded, loss, again.grid, plan)[-averaged:]
+    plain = [tuple(np.mean(parts, axis=0) for parts in zip(*same, strict=True)) for same in zip(*path, strict=True)]
     for (weights, biases), (plain_weights, plain_biases) in zip(compiled, plain, strict=True):
         np.testing.assert_allclose(weights, plain_weights, atol=2e-4)
         np.testing.assert_allclose(biases, plain_biases, atol=2e-4)
     assert np.abs(compiled[-1][1] - layers[-1][1]).max() > 0.02  # it moved
+
+
+def test_averaging_is_asked_for_as_a_part_of_the_steps():
+    last, mean = (fit(plan=replace(SMALL, averaged=part)).value.layers[-1][1] for part in (0.0, 0.5))
+    assert np.abs(last - mean).max() > 1e-4
+    with pytest.raises(ParameterError, match="averaged"):
+        TrainingPlan(averaged=1.5)
 
 
 def test_every_draw_of_a_step_has_its_own_minibatch_and_weights():
