@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import check_choice, parse_delta, parse_epsilon
+from psephos.bootstrap.loss_protocol import check_interval
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
@@ -31,13 +32,38 @@ class Saved:
 
     __slots__ = ()
 
+    names: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    secure: bool
+
     def to_bytes(self) -> bytes:
         """The bytes of an ``.npz`` archive."""
         raise NotImplementedError
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The inverse of :meth:`to_bytes`."""
+        """The inverse of :meth:`to_bytes`. Nothing signs a file: its guarantee is the word of whoever wrote it."""
+        try:
+            posterior = cls._read(data)
+            for name, low, high in zip(posterior.names, posterior.lower, posterior.upper, strict=True):
+                check_interval((low, high), f"box of {name!r}")
+            if type(posterior.secure) is not bool:
+                raise ParameterError("not a saved posterior: secure must be true or false")
+            posterior._check()
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(f"not a saved posterior: {error}") from error
+        return posterior
+
+    @classmethod
+    def _read(cls, data: bytes) -> Self:
+        """What the bytes hold; any error says that they are none."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        """Refuse parts that do not belong together."""
         raise NotImplementedError
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from psephos._extras import load_extra
 from psephos.errors import ParameterError
 from psephos.scores.ranks import RankIntervals, rank_intervals_from_errors
 
-__all__ = ["PosteriorDraws"]
+__all__ = ["PosteriorDraws", "chosen_levels"]
 
 Array = NDArray[np.float64]
 
@@ -160,3 +161,24 @@ class PosteriorDraws:
         return arviz.from_dict(
             posterior=posterior, coords={"level": list(self.levels)}, dims={name: ["level"] for name in self.names}
         )
+
+
+def chosen_levels(
+    levels: Sequence[float] | None, known: tuple[float, ...] | None, *, within: tuple[float, ...] = ()
+) -> tuple[float, ...] | None:
+    """Levels to draw at: those that are known if none are asked for, ``None`` of a single rule.
+
+    Raises
+    ------
+    ParameterError
+        for levels of a single rule, that do not increase, or beyond those of ``within`` (default: that are known).
+    """
+    if known is None:
+        if levels is not None:
+            raise ParameterError("levels: this posterior is not indexed by levels")
+        return None
+    chosen = known if levels is None else tuple(float(level) for level in levels)
+    low, high = min(within or known), max(within or known)
+    if not chosen or not all(low <= level <= high for level in chosen) or not np.all(np.diff(chosen) > 0):
+        raise ParameterError(f"levels must be increasing and within [{low}, {high}], got {levels!r}")
+    return chosen

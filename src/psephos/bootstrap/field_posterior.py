@@ -31,9 +31,9 @@ from scipy.special import ndtri
 
 from psephos._check import check_integer, check_real
 from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
-from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.draws import PosteriorDraws, chosen_levels
 from psephos.bootstrap.gradient_field import FieldFit, Measurements, fitted_fields, lowest_places
-from psephos.bootstrap.loss_protocol import check_interval, check_names
+from psephos.bootstrap.loss_protocol import check_names
 from psephos.bootstrap.normal_posterior import WORLDS, hardly_known_of, score_errors
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
@@ -121,15 +121,8 @@ class FieldPosterior(Saved):
         """
         count = check_integer(draws, "draws", low=1)
         generator = np.random.default_rng() if rng is None else rng
-        if self.levels is None:
-            if levels is not None:
-                raise ParameterError("levels: this posterior is not indexed by levels")
-            chosen = self.knots
-        else:
-            chosen = self.levels if levels is None else tuple(float(level) for level in levels)
-            low, high = self.knots[0], self.knots[-1]
-            if not chosen or not all(low <= level <= high for level in chosen) or not np.all(np.diff(chosen) > 0):
-                raise ParameterError(f"levels must be increasing and within [{low}, {high}], got {levels!r}")
+        asked = chosen_levels(levels, self.levels, within=self.knots)
+        chosen = asked or self.knots
         found, beyond = self.found(count, chosen, generator)
         steps = found @ self.frame.T
         if beyond.any():  # nothing was measured there: anywhere between the ball and the end of the box
@@ -139,9 +132,9 @@ class FieldPosterior(Saved):
             steps[beyond] += away * generator.uniform(0, reach, (len(away), 1))
         values = np.clip(self.centre + steps, self.lower, self.upper)
         return PosteriorDraws(
-            values=values[0] if self.levels is None else values,
+            values=values[0] if asked is None else values,
             names=self.names,
-            levels=None if self.levels is None else chosen,
+            levels=asked,
         )
 
     def hardly_known(self) -> tuple[str, ...]:
@@ -252,43 +245,31 @@ class FieldPosterior(Saved):
         return archive_bytes(header, arrays | {name: getattr(self, name) for name in _ARRAYS})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> FieldPosterior:
-        """The inverse of :meth:`to_bytes`."""
-        try:
-            header, arrays = read_archive(data, _SCHEMA)
-            numbers: Any = {name: check_real(header[name], name, low=0, high=1e300) for name in _NUMBERS}
-            parts: Any = {name: arrays[name] for name in _ARRAYS}
-            posterior = cls(
-                names=check_names(header["names"], "names"),
-                lower=tuple(header["lower"]),
-                upper=tuple(header["upper"]),
-                levels=None if header["levels"] is None else tuple(header["levels"]),
-                knots=tuple(header["knots"]),
-                people=check_integer(header["people"], "people", low=1),
-                measured=Measurements(
-                    blur=check_real(header["blur"], "blur", low=0, high=1e300),
-                    spread=check_real(header["spread"], "spread", low=0, high=1e3),
-                    **{name: arrays[name] for name in _MEASURED},
-                ),
-                guarantee=guarantee_from_header(header["guarantee"]),
-                secure=header["secure"],
-                **numbers,
-                **parts,
-            )
-            posterior._check()
-        except ParameterError:
-            raise
-        except Exception as error:
-            raise ParameterError(f"not a saved posterior: {error}") from error
-        return posterior
+    def _read(cls, data: bytes) -> FieldPosterior:
+        header, arrays = read_archive(data, _SCHEMA)
+        numbers: Any = {name: check_real(header[name], name, low=0, high=1e300) for name in _NUMBERS}
+        parts: Any = {name: arrays[name] for name in _ARRAYS}
+        return cls(
+            names=check_names(header["names"], "names"),
+            lower=tuple(header["lower"]),
+            upper=tuple(header["upper"]),
+            levels=None if header["levels"] is None else tuple(header["levels"]),
+            knots=tuple(header["knots"]),
+            people=check_integer(header["people"], "people", low=1),
+            measured=Measurements(
+                blur=check_real(header["blur"], "blur", low=0, high=1e300),
+                spread=check_real(header["spread"], "spread", low=0, high=1e3),
+                **{name: arrays[name] for name in _MEASURED},
+            ),
+            guarantee=guarantee_from_header(header["guarantee"]),
+            secure=header["secure"],
+            **numbers,
+            **parts,
+        )
 
     def _check(self) -> None:
         """Refuse parts that do not belong together."""
         d, r, knots = len(self.names), self.frame.shape[-1], len(self.knots)
-        for name, low, high in zip(self.names, self.lower, self.upper, strict=True):
-            check_interval((low, high), f"box of {name!r}")
-        if type(self.secure) is not bool:
-            raise ParameterError("not a saved posterior: secure must be true or false")
         if self.levels is None and knots != 1:
             raise ParameterError(f"not a saved posterior: a single rule has one knot, got {self.knots!r}")
         first, last = self.knots[0], self.knots[-1]

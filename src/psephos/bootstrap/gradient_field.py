@@ -16,7 +16,7 @@ Nothing here reads a record: it is all post-processing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,16 +66,11 @@ class Measurements:
 
     def joined(self, points: Floats, slopes: Floats, slope_sds: Floats) -> Measurements:
         """These and more gradients."""
-        return Measurements(
+        return replace(
+            self,
             points=np.concatenate([self.points, points]),
             slopes=np.concatenate([self.slopes, slopes]),
             slope_sds=np.concatenate([self.slope_sds, slope_sds]),
-            bend_points=self.bend_points,
-            bends=self.bends,
-            bend_sds=self.bend_sds,
-            blur=self.blur,
-            middle=self.middle,
-            spread=self.spread,
         )
 
 

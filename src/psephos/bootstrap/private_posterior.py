@@ -6,11 +6,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from psephos._check import Exact, is_unicode, parse_delta, parse_epsilon
+from psephos._check import Exact, is_unicode
 from psephos.bootstrap.accountant import Method, PaperBound
 from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.losses import Loss, Records, ShippedLoss
@@ -18,12 +18,11 @@ from psephos.bootstrap.normal_posterior import NormalPosterior
 from psephos.bootstrap.posterior import Posterior
 from psephos.bootstrap.sandwich import SandwichPlan, prepared_sandwich
 from psephos.bootstrap.score_bootstrap import FieldPlan, prepared_field
-from psephos.bootstrap.train import TrainingPlan, assumptions_of, count_records, prepared
+from psephos.bootstrap.train import TrainingPlan, count_records, prepared, promise
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
 from psephos.privacy.events import event_from_json, event_to_json
-from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
 from psephos.privacy.release import Release
 
@@ -87,11 +86,7 @@ def private_posterior(
     >>> release.value.sample(500).values.shape
     (500, 1)
     """
-    guarantee = Guarantee(
-        epsilon=parse_epsilon(epsilon),
-        delta=parse_delta(delta),
-        assumptions=(*assumptions_of(loss), *_declared(assumptions)),
-    )
+    guarantee = promise(loss, epsilon, delta, declared=_declared(assumptions))
     people = count_records(records, "records")
     check_payment(bits, ledger, dataset, request_id, budget)
     warn_if_weak(guarantee, people)
@@ -326,11 +321,7 @@ def _by_noisy_sums(
     budget: tuple[Exact, Exact] | None,
 ) -> Release[Fitted]:
     """A fit by noisy sums over the people, once its budget is debited."""
-    guarantee = Guarantee(
-        epsilon=parse_epsilon(epsilon),
-        delta=parse_delta(delta),
-        assumptions=(*assumptions_of(loss), *_declared(assumptions)),
-    )
+    guarantee = promise(loss, epsilon, delta, declared=_declared(assumptions))
     check_payment(bits, ledger, dataset, request_id, budget)
     run = prepare(records, loss, guarantee=guarantee, plan=plan, bits=bits)
     people = len(records[0])
@@ -436,10 +427,7 @@ def release_from_json(text: str) -> Release[Posterior] | Release[NormalPosterior
         raise
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ParameterError(f"not a saved release of a posterior: {error}") from error
-    if isinstance(posterior, Posterior):
-        if event != posterior.training.event(posterior.noise.sigma):
-            raise ParameterError("not a saved release of a posterior: the event is not that of its training")
-        return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)
-    if isinstance(posterior, NormalPosterior):
-        return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)
-    return Release(value=posterior, event=event, guarantee=posterior.guarantee, secure=posterior.secure)
+    if isinstance(posterior, Posterior) and event != posterior.training.event(posterior.noise.sigma):
+        raise ParameterError("not a saved release of a posterior: the event is not that of its training")
+    value: Any = posterior  # of one of the three kinds
+    return Release(value=value, event=event, guarantee=posterior.guarantee, secure=posterior.secure)

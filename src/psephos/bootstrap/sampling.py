@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from psephos._check import Exact, check_choice, check_integer, check_real, parse_delta, parse_epsilon
+from psephos._check import Exact, check_choice, check_integer, check_real
 from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import SHIPPED, HuberLoss, Loss, MeanLoss, Records
@@ -41,7 +41,7 @@ from psephos.bootstrap.private_posterior import (
 )
 from psephos.bootstrap.sandwich import SandwichPlan
 from psephos.bootstrap.score_bootstrap import FieldPlan, takes_field
-from psephos.bootstrap.train import TrainingPlan, assumptions_of, check_trainable, count_records
+from psephos.bootstrap.train import TrainingPlan, check_trainable, count_records, promise
 from psephos.errors import DataError, ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
@@ -207,7 +207,7 @@ def sample_posterior(
             budget=budget,
         )
     people = count_records(records, "records")
-    guarantee = Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
+    guarantee = promise(loss, epsilon, delta)
     if guarantee.delta == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     if not all(np.isfinite(column).all() for column in records):

@@ -55,7 +55,16 @@ from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.release import Release
 
-__all__ = ["TrainingPlan", "assumptions_of", "check_trainable", "count_records", "prepared", "simulate", "train"]
+__all__ = [
+    "TrainingPlan",
+    "assumptions_of",
+    "check_trainable",
+    "count_records",
+    "prepared",
+    "promise",
+    "simulate",
+    "train",
+]
 
 #: What the holder declares by calling a mechanism of this package.
 PUBLIC_SETTINGS = "the bounds and all settings were chosen without looking at the data"
@@ -205,7 +214,7 @@ def train(
     return prepared(
         records,
         loss,
-        guarantee=_promise(loss, epsilon, delta),
+        guarantee=promise(loss, epsilon, delta),
         plan=plan,
         accountant=accountant,
         paper=paper,
@@ -247,7 +256,7 @@ def simulate(
     return prepared(
         records,
         loss,
-        guarantee=_promise(loss, epsilon, delta),
+        guarantee=promise(loss, epsilon, delta),
         plan=plan,
         accountant=accountant,
         paper=paper,
@@ -386,8 +395,10 @@ def check_trainable(loss: Loss, records: Records) -> None:
     load_extra("psephos.bootstrap.on_device", "bootstrap").check_gradient(loss, records)
 
 
-def _promise(loss: Loss, epsilon: Exact, delta: Exact) -> Guarantee:
-    return Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions_of(loss))
+def promise(loss: Loss, epsilon: Exact, delta: Exact, *, declared: tuple[str, ...] = ()) -> Guarantee:
+    """What a fit of the loss guarantees, with what its holder declared beside."""
+    assumptions = (*assumptions_of(loss), *declared)
+    return Guarantee(epsilon=parse_epsilon(epsilon), delta=parse_delta(delta), assumptions=assumptions)
 
 
 def _loop() -> ModuleType:

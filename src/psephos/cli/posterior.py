@@ -27,7 +27,7 @@ from psephos.cli.output import (
     quiet_stdout,
     write_result,
 )
-from psephos.cli.posterior_output import draw_process, draws_of, encoded, json_text, notes_of, table_text
+from psephos.cli.posterior_output import draw_process, draws_of, encoded, json_text, notes_of, table_text, unknown_of
 
 if TYPE_CHECKING:
     from psephos.bootstrap import Loss
@@ -237,9 +237,13 @@ def posterior(
                 budget=split_budget(budget),
             )
         drawn = estimand.in_units_of_data(draws_of(release.value, draws))
-        for line in notes_of(release.value, choice):
+        unknown = unknown_of(release.value)
+        for line in notes_of(release.value, choice, unknown):
             note(line)
-        text = (json_text if output_format == "json" else table_text)(release, estimand, choice, drawn)
+        if output_format == "json":
+            text = json_text(release, estimand, choice, drawn, unknown)
+        else:
+            text = table_text(release, estimand, choice, drawn)
         content = None if output is None else encoded(drawn, output.suffix.lower())
         if picture is not None:
             draw_process(drawn, picture, release)

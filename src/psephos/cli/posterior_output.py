@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from psephos.cli.estimand import Choice, Estimand
     from psephos.privacy import Release
 
-__all__ = ["LEVEL", "draw_process", "draws_of", "encoded", "json_text", "notes_of", "table_text"]
+__all__ = ["LEVEL", "draw_process", "draws_of", "encoded", "json_text", "notes_of", "table_text", "unknown_of"]
 
 LEVEL = 0.95  # of the intervals
 _LEAST_DRAWS = 20  # that ranks at that level take
@@ -54,7 +54,16 @@ def draws_of(sampler: Posterior | NormalPosterior | FieldPosterior, count: int) 
     return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)))
 
 
-def notes_of(sampler: Posterior | NormalPosterior | FieldPosterior, choice: Choice) -> list[str]:
+def unknown_of(sampler: Posterior | NormalPosterior | FieldPosterior) -> tuple[str, ...]:
+    """Coordinates of which the data say little; a trained network does not tell."""
+    from psephos.bootstrap import Posterior
+
+    return () if isinstance(sampler, Posterior) else sampler.hardly_known()
+
+
+def notes_of(
+    sampler: Posterior | NormalPosterior | FieldPosterior, choice: Choice, unknown: tuple[str, ...]
+) -> list[str]:
     """What is said of the draws beside them."""
     from psephos.bootstrap import Posterior
 
@@ -64,7 +73,7 @@ def notes_of(sampler: Posterior | NormalPosterior | FieldPosterior, choice: Choi
             "the spread of the draws is that of the blocked bootstrap, as learnt through noise: it does not hold the "
             "error that the noise itself adds, so an interval need not cover the truth as often as its level says"
         )
-    elif unknown := sampler.hardly_known():
+    elif unknown:
         said.append(
             f"the data say little at this budget of {', '.join(map(shown, unknown))}: intervals take half of the "
             "parameter's public range, or end where it ends"
@@ -158,7 +167,9 @@ def _means(release: Release[Any]) -> int:
     return len(release.event.parts) if isinstance(release.event, ComposedGaussianEvent) else 1
 
 
-def json_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: PosteriorDraws) -> str:
+def json_text(
+    release: Release[Any], estimand: Estimand, choice: Choice, draws: PosteriorDraws, unknown: tuple[str, ...]
+) -> str:
     """All of it as JSON (``docs/json.md``)."""
     import json
 
@@ -166,7 +177,7 @@ def json_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: 
     from psephos.cli.estimand import design_facts
     from psephos.privacy.events import event_to_json
 
-    plan, facts = _facts(release)
+    plan, facts = _facts(release, unknown)
     design = estimand.model.design
     document = {
         "schema": "psephos.posterior-draws/1",
@@ -194,7 +205,7 @@ def json_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: 
     return json.dumps(document, ensure_ascii=False, indent=2)
 
 
-def _facts(release: Release[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _facts(release: Release[Any], unknown: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Public settings, and what set the noise."""
     from psephos._check import exact
     from psephos.bootstrap import FieldPosterior, Posterior
@@ -202,7 +213,7 @@ def _facts(release: Release[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
     value = release.value
     if not isinstance(value, Posterior):
-        plan = {"means": _means(release), "hardly_known": list(value.hardly_known())}
+        plan = {"means": _means(release), "hardly_known": list(unknown)}
         noise = value.unit * value.measured.slope_sds[-1] if isinstance(value, FieldPosterior) else value.gradient_sd
         return plan, {"accountant": "gaussian", "noise_sd": float(noise)}
     training = value.training
