@@ -20,7 +20,8 @@ def certified(scale, words, tail, bits):
     """The plain twin: every word through the certified search from zero."""
     return [
         samplers._signed(
-            int(word) & 1, samplers._magnitude(LazyUniform(bits, u=int(word) >> 1, b=63), lambda j: tail(scale, j))
+            int(word) & 1,
+            samplers.decided_magnitude(LazyUniform(bits, u=int(word) >> 1, b=63), lambda j: tail(scale, j)),
         )
         for word in words
     ]

@@ -8,7 +8,7 @@ wide leaves a question open and its caller asks again with more bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,11 +22,23 @@ __all__ = [
     "LazyUniform",
     "ball",
     "discrete_laplace_tail",
+    "dyadic_below",
     "gaussian_delta_at_most",
     "gaussian_delta_ball",
+    "gaussian_quantile",
     "geometric_tail",
+    "hypergeometric_mass",
+    "hypergeometric_ratio",
+    "log_mixed_exp",
+    "lower",
+    "operator_norm_upper",
+    "order_nuclear_norm_upper",
+    "power_tail",
+    "rational_above",
     "rounded_gaussian_tail",
+    "scaled_floor",
     "sqrt_upper",
+    "upper",
 ]
 
 #: Bits; a question still open at this precision is answered on the safe side.
@@ -111,6 +123,32 @@ def geometric_tail(failure: Fraction, j: int) -> BallAt:
     return tail
 
 
+def power_tail(ratio: Fraction, j: int) -> BallAt:
+    """P(|X| >= j) for X with ``P(k) ~ ratio^|k|``, ratio a rational below 1, j >= 1."""
+
+    def tail(_precision: int) -> Ball:
+        return 2 * ball(ratio) ** j / (1 + ball(ratio))
+
+    return tail
+
+
+def scaled_floor(value: BallAt, width: int) -> int:
+    """A whole number within 1 of ``2**width`` times a number in [0, 1], a fixed function of the two.
+
+    >>> scaled_floor(lambda _precision: ball(Fraction(1, 3)), 4)
+    5
+    """
+    precision = width + 64
+    while True:
+        with flint.ctx.workprec(precision):
+            scaled = value(precision) * flint.arb(2) ** width
+            if scaled.rad() < 0.25:
+                mantissa, exponent = scaled.mid().man_exp()
+                power = int(exponent)
+                return int(mantissa) << power if power >= 0 else int(mantissa) >> -power
+        precision *= 2
+
+
 def gaussian_delta_ball(epsilon: Fraction, mu: Fraction, precision: int) -> Ball:
     """delta at ``epsilon`` of the mu-Gaussian-DP curve, at a working precision in bits.
 
@@ -157,6 +195,146 @@ def sqrt_upper(x: Fraction, significant: int = 53) -> Fraction:
     extra = max(root.bit_length() - significant, 0)
     root = -(-root >> extra)
     return Fraction(root) * Fraction(2) ** (extra - shift // 2)
+
+
+def rational_above(value: Ball, significant: int = 53) -> Fraction:
+    """A rational >= every number in a finite ball, with at most ``significant`` significant bits of its end.
+
+    >>> float(rational_above(flint.arb(1) / 3) - Fraction(1, 3)) < 1e-14
+    True
+    """
+    mantissa, exponent = value.upper().man_exp()
+    top, power = int(mantissa), int(exponent)
+    extra = max(top.bit_length() - significant, 0)
+    return Fraction(-(-top >> extra)) * Fraction(2) ** (power + extra)
+
+
+def upper(value: Callable[[], Ball]) -> Fraction:
+    """A rational >= a number that balls can be made of, and within a relative 2**-51 of it.
+
+    ``value`` computes the ball at the working precision. A number that is 0 gives up at the highest precision.
+
+    >>> float(upper(lambda: ball(2).log()))
+    0.6931471805599454
+    """
+    return rational_above(_accurate(value))
+
+
+def lower(value: Callable[[], Ball]) -> Fraction:
+    """A rational <= a number that balls can be made of, and within a relative 2**-51 of it.
+
+    >>> float(lower(lambda: ball(2).log()))
+    0.6931471805599452
+    """
+    return -rational_above(-_accurate(value))
+
+
+def _accurate(value: Callable[[], Ball]) -> Ball:
+    precision = 128
+    while True:
+        with flint.ctx.workprec(precision):
+            found = value()
+        if found.is_finite() and found.rel_accuracy_bits() > 60:
+            return found
+        if precision > MAX_PRECISION:
+            raise ArithmeticError("this number is not known to any precision")
+        precision *= 2
+
+
+def dyadic_below(value: Callable[[], Ball]) -> Fraction:
+    """A power of two that is <= a number > 0 that balls can be made of, and more than a quarter of it.
+
+    It is the largest one unless the number is, or nearly is, a power of two itself.
+
+    >>> dyadic_below(lambda: ball(Fraction(3, 10)))
+    Fraction(1, 4)
+    """
+    bound = lower(value)
+    power = bound.numerator.bit_length() - bound.denominator.bit_length()
+    return Fraction(2) ** (power if Fraction(2) ** power <= bound else power - 1)
+
+
+def log_mixed_exp(epsilon: Fraction, share: Fraction) -> Ball:
+    """``ln(1 + share (e^epsilon - 1))``: a loss after, or (share > 1) before, sampling."""
+    return (ball(share) * ball(epsilon).expm1()).log1p()
+
+
+def gaussian_quantile(tail: Fraction) -> Ball:
+    """The x that a standard normal variable exceeds with probability ``tail`` < 1/2."""
+    return flint.arb(2).sqrt() * ball(2 * tail).erfcinv()
+
+
+def order_nuclear_norm_upper(m: int) -> Fraction:
+    """A rational >= N_m, the nuclear norm of the margins of one strict ballot of m items, tight to about 2**-52.
+
+    The margins ``S[u, v] = 1`` for u before v, else -1, have the eigenvalues ``i cot((2 k - 1) pi / (2 m))``,
+    k = 1, ..., m: S is C + C^2 + ... + C^(m-1) for the cyclic shift C with C^m = -1, whose eigenvalues are the
+    m-th roots w of -1, and a sum of powers of w is (1 + w) / (1 - w).
+
+    >>> [round(float(order_nuclear_norm_upper(m)), 3) for m in (1, 2, 3, 4)]
+    [0.0, 2.0, 3.464, 5.657]
+    """
+    with flint.ctx.workprec(128):
+        total = flint.arb(0)
+        for k in range(1, m // 2 + 1):  # the middle one of an odd m is cot(pi / 2) = 0
+            total += 2 * flint.arb.cot_pi(ball(Fraction(2 * k - 1, 2 * m)))
+        return rational_above(total)
+
+
+def operator_norm_upper(table: Sequence[Sequence[Fraction | int]], *, squarings: int = 12) -> Fraction:
+    """A rational >= the operator norm (largest singular value) of a real matrix, whatever doubles would say of it.
+
+    For B = A^T A and ``k = 2**squarings`` the trace of B^k is the sum of the singular values to the power 2 k, so its
+    root of that order bounds the largest from above, within a factor of ``rank ** (1 / (2 k))``: .1 % for 1,000 rows.
+
+    >>> round(float(operator_norm_upper([[0, 3], [-3, 0]])), 3)
+    3.0
+    """
+    rows = [[Fraction(x) for x in row] for row in table]
+    largest = max((abs(x) for row in rows for x in row), default=Fraction(0))
+    if not largest:
+        return Fraction(0)
+    n = len(rows)
+    with flint.ctx.workprec(128):
+        a = flint.arb_mat(n, len(rows[0]), [ball(x / largest) for row in rows for x in row])
+        power = a.transpose() * a
+        log_scale = flint.arb(0)  # ln of what the powers were divided by
+        for _ in range(squarings):
+            size = power.trace()
+            power = power * (1 / size)
+            log_scale = 2 * (log_scale + size.log())
+            power = power * power
+        log_trace = power.trace().log() + log_scale
+        return rational_above((log_trace / 2 ** (squarings + 1)).exp() * ball(largest))
+
+
+def _log_choose(n: int, k: int) -> Ball:
+    return (flint.arb(n + 1)).lgamma() - (flint.arb(k + 1)).lgamma() - (flint.arb(n - k + 1)).lgamma()
+
+
+def _log_hypergeometric(x: int, kind: int, people: int, drawn: int) -> Ball:
+    """ln of ``C(kind, x) C(people - kind, drawn - x)``."""
+    return _log_choose(kind, x) + _log_choose(people - kind, drawn - x)
+
+
+def hypergeometric_mass(x: int, kind: int, people: int, drawn: int) -> Ball:
+    """The probability that x of ``drawn`` people, drawn without replacement, are among ``kind`` of ``people``.
+
+    Logarithms of factorials are large numbers that cancel, which costs precision.
+    """
+    with flint.ctx.workprec(flint.ctx.prec + 2 * people.bit_length()):
+        return (_log_hypergeometric(x, kind, people, drawn) - _log_choose(people, drawn)).exp()
+
+
+def hypergeometric_ratio(x: int, mode: int, kind: int, people: int, drawn: int, *, factor: int) -> BallAt:
+    """``factor`` times the ratio of the probabilities of x and of the mode."""
+
+    def ratio(precision: int) -> Ball:
+        with flint.ctx.workprec(precision + 2 * people.bit_length()):
+            first = _log_hypergeometric(x, kind, people, drawn)
+            return factor * (first - _log_hypergeometric(mode, kind, people, drawn)).exp()
+
+    return ratio
 
 
 class GibbsSums:

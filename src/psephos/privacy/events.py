@@ -13,20 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from psephos._check import Exact, exact, parse_delta
 from psephos.errors import ParameterError
-from psephos.privacy.balls import sqrt_upper
+from psephos.privacy.balls import ball, dyadic_below, log_mixed_exp, sqrt_upper, upper
 from psephos.privacy.gaussian import epsilon_upper
 
 if TYPE_CHECKING:
     from psephos.privacy.subsampled import SubsampledGaussian
 
 __all__ = [
+    "BoundedTimeEvent",
     "ComposedGaussianEvent",
     "ComposedLaplaceEvent",
+    "ConstantEvent",
     "DiscreteLaplaceEvent",
     "Event",
     "ExponentialEvent",
+    "NuclearEvent",
     "ResampledGaussianEvent",
     "RoundedGaussianEvent",
+    "SampledEvent",
     "SubsampledGaussianEvent",
     "epsilon_of",
     "event_from_json",
@@ -78,6 +82,35 @@ class ExponentialEvent:
 
     rate: Fraction
     cost_range: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NuclearEvent:
+    """An antisymmetric table released with noise of density ``exp(-rate * nuclear norm)``, rounded.
+
+    ``sensitivity`` is by how much one unit can move the table in the nuclear norm, or more.
+    """
+
+    rate: Fraction
+    sensitivity: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstantEvent:
+    """Nothing of the data was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledEvent:
+    """A mechanism that is (epsilon, delta)-private for lists, run on ``records`` of ``people`` people.
+
+    They are drawn without replacement, in random order.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    records: Fraction
+    people: Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +173,20 @@ class ResampledGaussianEvent:
     resamples: Fraction
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedTimeEvent:
+    """An ``ideal`` mechanism whose law is kept up to ``distance`` in total variation.
+
+    Where ``mixture`` is not 0, the outcome is, with that probability, drawn from a law that does not look at the data
+    and gives every outcome at least ``least``.
+    """
+
+    ideal: Event
+    distance: Fraction
+    mixture: Fraction
+    least: Fraction
+
+
 _LARGEST_SHIFT = 1e6
 
 
@@ -159,10 +206,17 @@ def float_below(value: Fraction) -> float:
 
 
 _Flat = (
-    RoundedGaussianEvent | DiscreteLaplaceEvent | ExponentialEvent | SubsampledGaussianEvent | ResampledGaussianEvent
+    RoundedGaussianEvent
+    | DiscreteLaplaceEvent
+    | ExponentialEvent
+    | NuclearEvent
+    | ConstantEvent
+    | SampledEvent
+    | SubsampledGaussianEvent
+    | ResampledGaussianEvent
 )
 _Composed = ComposedGaussianEvent | ComposedLaplaceEvent
-Event = _Flat | _Composed
+Event = _Flat | _Composed | BoundedTimeEvent
 
 _Part = TypeVar("_Part", RoundedGaussianEvent, DiscreteLaplaceEvent)
 
@@ -170,6 +224,9 @@ _TAGS: dict[str, type[_Flat]] = {
     "rounded-gaussian": RoundedGaussianEvent,
     "discrete-laplace": DiscreteLaplaceEvent,
     "exponential": ExponentialEvent,
+    "nuclear": NuclearEvent,
+    "constant": ConstantEvent,
+    "sampled": SampledEvent,
     "subsampled-gaussian": SubsampledGaussianEvent,
     "resampled-gaussian": ResampledGaussianEvent,
 }
@@ -196,6 +253,17 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
         return sum((part.sensitivity / part.scale for part in event.parts), Fraction(0))
     if isinstance(event, ExponentialEvent):
         return event.rate * event.cost_range
+    if isinstance(event, NuclearEvent):
+        return event.rate * event.sensitivity
+    if isinstance(event, ConstantEvent):
+        return Fraction(0)
+    if isinstance(event, SampledEvent):
+        share = event.records / event.people
+        if share * event.delta > parse_delta(delta):
+            raise ParameterError(f"delta must be at least {share * event.delta} for this event, got {delta}")
+        return event.epsilon if share == 1 else upper(lambda: log_mixed_exp(event.epsilon, share))
+    if isinstance(event, BoundedTimeEvent):
+        return _epsilon_of_bounded(event, parse_delta(delta))
     if isinstance(event, SubsampledGaussianEvent):
         from psephos.privacy import pld
 
@@ -220,8 +288,23 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
     raise ParameterError(f"no bound is known for the event {type(event).__name__}")
 
 
+def _epsilon_of_bounded(event: BoundedTimeEvent, delta: Fraction) -> Fraction:
+    if event.mixture:
+        # (1 + e^epsilon) distance <= (e^total - 1) mixture least makes up for the distance.
+        ideal = epsilon_of(event.ideal, 0)
+        needed = event.distance / (event.mixture * event.least)
+        return max(ideal, upper(lambda: ((1 + ball(ideal).exp()) * ball(needed)).log1p()))
+    ideal = epsilon_of(event.ideal, delta * Fraction(15, 16))
+    if event.distance > dyadic_below(lambda: ball(delta / 16) / (1 + ball(ideal).exp())):
+        raise ParameterError(f"no finite epsilon is known at delta {delta}: the law is not kept well enough")
+    return ideal
+
+
 def event_to_json(event: Event) -> dict[str, Any]:
     """The event as a dictionary of text, with exact rationals."""
+    if isinstance(event, BoundedTimeEvent):
+        numbers = {name: str(getattr(event, name)) for name in ("distance", "mixture", "least")}
+        return {"event": "bounded-time", "ideal": event_to_json(event.ideal), **numbers}
     if isinstance(event, _Composed):
         tag = next(name for name, kind in _COMPOSED.items() if type(event) is kind)
         return {"event": tag, "parts": [event_to_json(part) for part in event.parts]}
@@ -234,6 +317,9 @@ def event_to_json(event: Event) -> dict[str, Any]:
 def event_from_json(data: dict[str, Any]) -> Event:
     """The inverse of :func:`event_to_json`; an unknown tag is refused."""
     name = data.get("event", "")
+    if name == "bounded-time":
+        numbers = {key: exact(data.get(key), key, "an exact number") for key in ("distance", "mixture", "least")}
+        return BoundedTimeEvent(ideal=event_from_json(data.get("ideal", {})), **numbers)
     if name in _COMPOSED:
         parts = [event_from_json(part) for part in data.get("parts", ())]
         if name == "composed-gaussian":

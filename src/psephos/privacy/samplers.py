@@ -37,6 +37,7 @@ __all__ = [
     "bernoulli",
     "bernoulli_exp",
     "bernoulli_logistic",
+    "decided_magnitude",
     "discrete_gaussian",
     "discrete_laplace",
     "discrete_laplace_array",
@@ -184,7 +185,7 @@ def rounded_gaussian(sigma: Fraction, bits: BitSource) -> int:
     """
     _check_scale(sigma)
     sign = bits.bits(1)
-    return _signed(sign, _magnitude(LazyUniform(bits), lambda j: rounded_gaussian_tail(sigma, j)))
+    return _signed(sign, decided_magnitude(LazyUniform(bits), lambda j: rounded_gaussian_tail(sigma, j)))
 
 
 def discrete_laplace_array(scale: Fraction, size: int, bits: BitSource) -> NDArray[Any]:
@@ -302,7 +303,7 @@ def _from_words(
     if not open_draws.size:
         return values
     decided = [
-        _signed(int(negative[i]), _magnitude(LazyUniform(bits, u=int(u[i]), b=63), tail, int(first[i])))
+        _signed(int(negative[i]), decided_magnitude(LazyUniform(bits, u=int(u[i]), b=63), tail, int(first[i])))
         for i in open_draws.tolist()
     ]
     if max(abs(value) for value in decided) >= 2**62:  # beyond any chance, and still no wrap-around
@@ -311,7 +312,7 @@ def _from_words(
     return values
 
 
-def _magnitude(u: LazyUniform, tail: Callable[[int], BallAt], guess: int = 0) -> int:
+def decided_magnitude(u: LazyUniform, tail: Callable[[int], BallAt], guess: int = 0) -> int:
     """The number of j >= 1 with U < tail(j), for a decreasing tail: steps doubling from ``guess``, then bisection."""
     low, high = guess, guess + 1  # invariant at the end: U < tail(low) or low = 0, and not U < tail(high)
     step = 1
