@@ -1,4 +1,4 @@
-"""Interval arithmetic: the only file that computes with Arb balls.
+"""Interval arithmetic in Arb balls: all but random matrices and norms of noise, which have files of their own.
 
 A ball is a midpoint and a radius that certainly contain the value, so a comparison that comes out true *is*
 true; an undecided one is false both ways. The working precision is only a matter of speed: a ball that is too
