@@ -6,7 +6,8 @@ a guarantee (pure, or delta = 1e-6). In each, every mechanism runs with every po
 table are drawn once a repetition and every post-processing gets that same table, so that differences are paired. The
 row ``auto`` repeats that of the mechanism which the package would choose, with its default post-processing.
 Noise comes from repeatable test bits: nothing here is a release. Tables of 20 and more items that dynamic programming
-cannot take are solved by local search alone, and ``exponential`` runs up to 12 items.
+cannot take are solved by local search alone, ``exponential`` runs up to 12 items, and ``certified`` up to 10. With
+``--mechanisms`` only these are drawn, and the rows of the others are those of the file that is written to.
 
 A cell's verdict is ``ok`` if the excess of ``auto`` is at most 5 % or two standard errors of the difference above that
 of the best row, ``ABOVE`` if not.
@@ -29,12 +30,15 @@ from populations import REAL, SIMULATED, real, simulated
 
 from psephos import Profile, pairwise_margins, solve
 from psephos.central import MECHANISMS, plan_consensus, post_process
+from psephos.central.certified import round_to_tournament
 from psephos.central.consensus import drawn_order, noisy_margins
 from psephos.errors import ParameterError
+from psephos.kemeny.ptas import near_optimal
 from psephos.pairwise import PairwiseEstimate
 from psephos.privacy import InsecureBits
 
 OUT = Path(__file__).parent / "out"
+XI = Fraction(1, 10)
 FIELDS = (
     "population", "items", "people", "t", "epsilon", "delta", "mechanism", "post_processing", "chosen",
     "excess", "standard_error", "repetitions", "verdict",
@@ -100,8 +104,10 @@ def repetitions(draw: Callable[[], dict[str, float]], *, most: int, seconds: flo
     return {name: np.array(column) for name, column in values.items()}
 
 
-def measure(cell: Cell, *, most: int, seconds: float, seed: int) -> list[dict[str, object]]:
-    """The rows of one cell."""
+def measure(
+    cell: Cell, mechanisms: list[str], known: list[dict[str, object]], *, most: int, seconds: float, seed: int
+) -> list[dict[str, object]]:
+    """The rows of one cell: of these mechanisms, of those in ``known``, and of ``auto``."""
     profile = real(cell.population) if cell.population in REAL else simulated(
         cell.population, cell.items, cell.people, seed=seed
     )  # fmt: skip
@@ -109,7 +115,7 @@ def measure(cell: Cell, *, most: int, seconds: float, seed: int) -> list[dict[st
     bits = InsecureBits(seed=seed)
     limit = 5.0 if profile.m < 20 else 0.0
     rows: list[dict[str, object]] = []
-    for mechanism in MECHANISMS[1:]:
+    for mechanism in mechanisms:
         if mechanism == "exponential" and profile.m > 12:
             continue  # a minute a draw at 20 items
         try:
@@ -121,12 +127,17 @@ def measure(cell: Cell, *, most: int, seconds: float, seed: int) -> list[dict[st
 
         def draw(plan=plan, mechanism=mechanism) -> dict[str, float]:
             if plan.law is None:
-                order, _ = drawn_order(profile, costs.margins, plan, unranked="last", bits=bits)
+                order, _ = drawn_order(profile, plan, unranked="last", xi=XI, time_limit=max(limit, 1.0), bits=bits)
                 return {"": costs.excess(order)}
             table, noise, _ = noisy_margins(costs.margins, plan, answers=profile.people, bits=bits)
             estimate = PairwiseEstimate(items=profile.items, margins=table, noise=noise)
             methods = ("adaptive",) if mechanism == "borda" else ("adaptive", "raw")
             result = {}
+            if mechanism in ("laplace", "gaussian", "nuclear") and profile.m <= 10:
+                near = round_to_tournament(table, people=profile.people).margins
+                weights = (near + profile.people) * Fraction(1, 2)
+                np.fill_diagonal(weights, Fraction(0))
+                result["certified"] = costs.excess(near_optimal(weights, xi=XI, time_limit=limit).order)
             for method in methods:
                 given, _ = post_process(estimate, method=method, people=profile.people)
                 result[method] = costs.excess(solve(given, time_limit=limit).order)
@@ -149,12 +160,31 @@ def measure(cell: Cell, *, most: int, seconds: float, seed: int) -> list[dict[st
                     "repetitions": len(values),
                 }
             )
+    rows += known
     chosen = plan_consensus(profile.m, epsilon=cell.epsilon, delta=cell.delta, people=profile.people).mechanism
     best = min(rows, key=lambda row: row["excess"])
-    auto = next(row for row in rows if row["mechanism"] == chosen)  # with the default post-processing, which is first
+    auto = next(row for row in rows if row["mechanism"] == chosen and row["post_processing"] in ("adaptive", ""))
     allowed = max(0.05 * best["excess"], 2 * math.hypot(auto["standard_error"], best["standard_error"]), 1e-9)
     verdict = "ok" if auto["excess"] <= best["excess"] + allowed else "ABOVE"
     return [*rows, {**auto, "mechanism": "auto", "verdict": verdict}]
+
+
+def key_of(cell: Cell) -> tuple[str, ...]:
+    """What tells a cell apart in the file."""
+    return (cell.population, str(cell.items), str(cell.people), f"{cell.t:.6g}", cell.delta)
+
+
+def rows_of_others(path: Path, mechanisms: list[str]) -> dict[tuple[str, ...], list[dict[str, object]]]:
+    """The measured rows of all mechanisms but these, by cell."""
+    found: dict[tuple[str, ...], list[dict[str, object]]] = {}
+    with path.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["mechanism"] in (*mechanisms, "auto"):
+                continue
+            key = tuple(row[name] for name in ("population", "items", "people", "t", "delta"))
+            numbers = {name: float(row[name]) for name in ("excess", "standard_error")}
+            found.setdefault(key, []).append({**row, **numbers, "repetitions": int(row["repetitions"])})
+    return found
 
 
 def main() -> None:
@@ -168,8 +198,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="for one mechanism in one cell")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mechanisms", default=",".join(MECHANISMS[1:]), help="the others as in the output file")
     parser.add_argument("--output", type=Path, default=OUT / "accuracy.csv")
     arguments = parser.parse_args()
+    mechanisms = arguments.mechanisms.split(",")
     grid = list(
         cells(
             arguments.populations.split(","),
@@ -180,13 +212,15 @@ def main() -> None:
         )
     )
     arguments.output.parent.mkdir(exist_ok=True)
+    before = rows_of_others(arguments.output, mechanisms) if len(mechanisms) < len(MECHANISMS) - 1 else {}
     above = 0
     with ProcessPoolExecutor(arguments.workers) as pool, arguments.output.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, FIELDS)
         writer.writeheader()
         jobs = [
             pool.submit(
-                measure, cell, most=arguments.repetitions, seconds=arguments.seconds, seed=arguments.seed
+                measure, cell, mechanisms, before.get(key_of(cell), []),
+                most=arguments.repetitions, seconds=arguments.seconds, seed=arguments.seed,
             )
             for cell in grid
         ]  # fmt: skip

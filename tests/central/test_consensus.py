@@ -10,11 +10,20 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from psephos import Ballot, Comparisons, Profile, fit_scores, private_consensus, read_preflib
+from psephos import (
+    Ballot,
+    Comparisons,
+    Ledger,
+    Profile,
+    fit_scores,
+    pairwise_margins,
+    private_consensus,
+    read_preflib,
+)  # fmt: skip
 from psephos.central import consensus as consensus_module
 from psephos.central import plan_consensus, release_from_json, release_to_json
-from psephos.errors import AccuracyWarning, ParameterError
-from psephos.privacy import DiscreteLaplaceEvent, InsecureBits
+from psephos.errors import AccuracyWarning, MissingExtraError, ParameterError
+from psephos.privacy import DiscreteLaplaceEvent, InsecureBits, epsilon_of
 
 PROFILE = Profile.from_rankings(
     {("a", "b", "c"): 40, ("b", "c", "a"): 25, ("c", ("a", "b")): 10, ("b",): 5}, items=["a", "b", "c"]
@@ -221,13 +230,15 @@ def test_f24_an_item_on_no_ballot_is_ranked():
     ("kwargs", "message"),
     [
         ({"mechanism": "median"}, "mechanism must be one of"),
-        ({"mechanism": "nuclear"}, "answers in cycles, as comparisons are, break its bound"),
         ({"unranked": "first"}, "unranked must be"),
         ({"post_processing": "none"}, "post_processing must be"),
         ({"time_limit": float("nan")}, "time_limit must be"),
         ({"time_limit": -1}, "time_limit must be"),
         ({"unit": "comparison"}, "unit of ballots is person"),
         ({"unit": "household"}, "unit must be"),
+        ({"xi": 0}, "xi must be"),
+        ({"post_processing": "certified", "mechanism": "borda"}, "certified is for noise on margins"),
+        ({"mechanism": "nuclear", "level": 0.9}, "has no rank intervals"),
         ({"dataset": "x"}, "need a ledger"),
         ({"request_id": "x"}, "need a ledger"),
     ],
@@ -245,6 +256,77 @@ def test_refusals_of_comparisons():
         private_consensus(weighted, epsilon=1, unit="comparison")
     with pytest.raises(ParameterError, match="Profile or Comparisons"):
         private_consensus([("a", "b")], epsilon=1)
+    with pytest.raises(ParameterError, match="answers in cycles, as comparisons are, break its bound"):
+        private_consensus(DUELS, epsilon=1, unit="comparison", mechanism="nuclear")
+
+
+@pytest.mark.parametrize("data", [PROFILE, DUELS], ids=["ballots", "comparisons"])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", 0), ("0.01", "1e-3")])
+def test_certified(data, epsilon, delta):
+    """The certificate against all orders: the factor on a possible table, and the bound for this very noise."""
+    unit = "person" if isinstance(data, Profile) else "comparison"
+    exact = pairwise_margins(data)
+    n = data.people if isinstance(data, Profile) else data.records
+    for seed in range(5):
+        release = private_consensus(
+            data, epsilon=epsilon, delta=delta, unit=unit, post_processing="certified", xi="0.2",
+            bits=InsecureBits(seed=seed),
+        )  # fmt: skip
+        value = release.value
+        certificate = value.certificate
+        if not delta:
+            assert value.mechanism == ("nuclear" if unit == "person" else "laplace")
+        assert certificate.closed_by in ("exact", "bound")
+        assert value.lower_bound <= value.cost_released <= (1 + Fraction("0.2")) * value.lower_bound
+        assert (certificate.nearest == "none") is bool(np.abs(value.estimate.margins).max() <= n)
+
+        def cost(order, table=exact):
+            return sum(Fraction(n + int(table[v, u]), 2) for u, v in itertools.combinations(order, 2))
+
+        order = ["abc".index(item) for tier in value.tiers for item in tier]
+        noise = np.linalg.norm((value.estimate.margins - exact).astype(float), 2)
+        error = (2 + 0.2) * np.sqrt(3) / 2 * (float(certificate.distance) + noise)  # N_3 / 4 = sqrt(3) / 2
+        least = min(cost(other) for other in itertools.permutations(range(3)))
+        assert float(cost(order)) <= 1.2 * float(least) + error + 1e-9
+        bound = 3**0.5 / 2 * float(certificate.distance + certificate.noise_norm)
+        assert float(certificate.cost_bound) == pytest.approx(bound, rel=1e-4)
+        assert release_from_json(release_to_json(release)).value.certificate == certificate
+
+
+def test_certified_says_when_time_ran_out():
+    rng = np.random.default_rng(4)
+    profile = Profile.from_ballots(
+        [f"i{u}" for u in range(30)], {Ballot.strict(rng.permutation(30).tolist()): 1 for _ in range(40)}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        value = private_consensus(
+            profile, epsilon="0.1", post_processing="certified", mechanism="laplace", xi="1e-9", time_limit=0
+        ).value
+    assert (value.certificate.closed_by, value.status) == ("open", "time_limit")
+    assert value.gap > 0
+
+
+def test_certified_without_its_extra_costs_nothing(monkeypatch, tmp_path):
+    def missing(name, *_rest):
+        raise MissingExtraError(f"{name} is not installed")
+
+    monkeypatch.setattr(consensus_module, "load_extra", missing)
+    paid = {"ledger": Ledger(tmp_path / "ledger.db"), "dataset": "d", "budget": ("1", "0")}
+    with pytest.raises(MissingExtraError):
+        private_consensus(PROFILE, epsilon=1, post_processing="certified", **paid)
+    monkeypatch.undo()
+    assert private_consensus(PROFILE, epsilon=1, post_processing="certified", **paid).value.certificate is not None
+
+
+def test_nuclear_from_the_front_door():
+    release = private_consensus(PROFILE, epsilon=2, mechanism="nuclear", bits=InsecureBits(seed=4))
+    assert epsilon_of(release.event, 0) == 2
+    assert release_to_json(release_from_json(release_to_json(release))) == release_to_json(release)
+    noise = release.value.estimate.noise
+    assert noise.gradient == noise.cyclic
+    # three items: X has the axial vector x with density exp(-2 rate |x|), so each entry has variance 4 / (2 rate)^2
+    assert noise.sd == pytest.approx((4 / (2 * 2 / (4 * 3**0.5)) ** 2 + 1 / 12) ** 0.5)
 
 
 def test_items_seen_in_the_data_need_a_declaration():
@@ -300,17 +382,20 @@ def test_auto_reads_public_facts_and_gives_its_reason():
         for people in (100, 5000, 10**6)
         for delta in (0, "1e-6")
     }
-    assert [names[people, 0] for people in (100, 5000, 10**6)] == ["borda", "laplace", "laplace"]
+    assert [names[people, 0] for people in (100, 5000, 10**6)] == ["borda", "nuclear", "nuclear"]
     assert [names[people, "1e-6"] for people in (100, 5000, 10**6)] == ["borda", "probe", "probe"]
-    assert plan_consensus(10, epsilon=1).mechanism == "laplace"
+    assert plan_consensus(10, epsilon=1).mechanism == "nuclear"
+    assert plan_consensus(10, epsilon=1, intervals=True).mechanism == "laplace"  # nuclear has no rank intervals
+    assert plan_consensus(10, epsilon=1, pairs=3, people=10**6).mechanism == "laplace"  # and is for ballots
+    assert plan_consensus(65, epsilon=1).mechanism == "laplace"  # beyond 64 items a draw takes long
     assert "hides only cycles smaller than" in plan_consensus(10, epsilon=1).reason
-    assert plan_consensus(10, epsilon=1, people=10**4000).mechanism == "laplace"
+    assert plan_consensus(10, epsilon=1, people=10**4000).mechanism == "nuclear"
     assert plan_consensus(10, epsilon="1e-300", delta="1e-300", people=1).mechanism == "borda"
     assert "scores alone have less of it" in plan_consensus(10, epsilon=1, people=100).reason
     assert "so all goes to scores" in plan_consensus(10, epsilon=1, delta="1e-6", people=100).reason
     # Few items: Laplace noise on scores is so much less than normal noise that no look pays.
     assert plan_consensus(5, epsilon=1, delta="1e-6", people=300).mechanism == "borda"
-    assert plan_consensus(5, epsilon=1, delta="1e-6", people=10**5).mechanism == "gaussian"
+    assert plan_consensus(5, epsilon=1, delta="1e-6", people=10**5).mechanism == "nuclear"
     # Of ballots, scores always have less noise than those of noisy margins, if only a little for three items.
     for m in range(3, 12):
         for epsilon in ("1e-5", "0.01", "1", "20"):

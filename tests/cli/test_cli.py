@@ -141,11 +141,14 @@ def test_cost_reads_no_data_and_states_the_noise(psephos):
     assert (document["items"], document["people"], document["unit"]) == (10, 500, "person")
     by_name = {row["mechanism"]: row for row in document["mechanisms"]}
     assert list(by_name) == [
-        "laplace", "gaussian", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort",
+        "laplace", "gaussian", "nuclear", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort",
+        "two-stage",
     ]  # fmt: skip
-    for name in ("exponential", "footrule", "kwiksort"):
+    for name in ("exponential", "footrule", "kwiksort", "two-stage"):
         assert by_name[name]["noise_sd"] is None
-    assert table.count("one ranking is released") == 3
+    assert table.count("one ranking is released") == 4
+    assert "a list of all 500 people is ranked" in by_name["two-stage"]["runs"]
+    assert by_name["two-stage"]["runs"] in table
     assert [name for name, row in by_name.items() if row["auto"]] == ["borda"]
     # Borda under pure privacy: scale 2 floor(m^2/2) = 100 on scores, and (r_u - r_v)/m on a margin
     assert by_name["borda"]["noise_sd"] == pytest.approx(100 * 2**0.5 * 2**0.5 / 10, rel=1e-3)

@@ -4,20 +4,25 @@ from psephos.central.consensus import private_consensus
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
 from psephos.central.plan import MECHANISMS, Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
-from psephos.central.result import SCHEMA, Consensus, release_from_json, release_to_json
+from psephos.central.result import SCHEMA, Certificate, Consensus, release_from_json, release_to_json
 from psephos.central.scores import SCORES_SCHEMA, PrivateScores, private_scores, scores_from_json, scores_to_json
+from psephos.central.two_stage import ListMechanism, TwoStage, TwoStagePlan
 
 __all__ = [
     "MECHANISMS",
     "POST_PROCESSINGS",
     "SCHEMA",
     "SCORES_SCHEMA",
+    "Certificate",
     "Consensus",
+    "ListMechanism",
     "MarginSensitivity",
     "Mechanism",
     "Plan",
     "PostProcessing",
     "PrivateScores",
+    "TwoStage",
+    "TwoStagePlan",
     "margin_sensitivity",
     "plan_consensus",
     "post_process",

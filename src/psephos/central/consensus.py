@@ -9,28 +9,35 @@ table and never the profile, so its time, its status and its failures are post-p
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
-from psephos._check import Exact, check_choice, check_integer, check_level, check_real
+from psephos._check import Exact, check_choice, check_integer, check_level, check_real, positive
+from psephos._extras import load_extra
 from psephos.central.borda import borda_margins
+from psephos.central.certified import cost_bound, round_to_tournament
 from psephos.central.exponential import exponential_order
 from psephos.central.footrule import footrule_order
 from psephos.central.gaussian import gaussian_margins
 from psephos.central.kwiksort import kwiksort_order
 from psephos.central.laplace import laplace_margins
+from psephos.central.nuclear import nuclear_margins, nuclear_noise_norm
 from psephos.central.person_bound import bound_persons
 from psephos.central.plan import Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
 from psephos.central.probe import ProbeScales, probe_margins
 from psephos.central.rank_sets import rank_sets, second_moment
-from psephos.central.result import Consensus, complete_answers, release_from_json, release_to_json
+from psephos.central.result import Certificate, Consensus, complete_answers, release_from_json, release_to_json
 from psephos.central.shaped import ShapedScales, shaped_margins
+from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_order
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
+from psephos.kemeny.ptas import near_optimal
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
@@ -39,6 +46,7 @@ from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_i
 from psephos.privacy.events import Event
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
+from psephos.privacy.noise_norms import gaussian_norm_upper, laplace_norm_upper
 from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.names import require_public_items
@@ -57,6 +65,8 @@ def private_consensus(
     unit: Literal["person", "comparison"] = "person",
     pairs: int | None = None,
     post_processing: PostProcessing = "adaptive",
+    xi: Exact = "0.1",
+    two_stage: TwoStage | None = None,
     level: float | None = None,
     time_limit: float = 60.0,
     bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
@@ -82,8 +92,9 @@ def private_consensus(
         ``auto`` reads public facts only and gives its reason. ``laplace`` (pure) and ``gaussian`` (delta > 0) put noise
         on every margin; ``borda`` releases scores alone; ``shaped`` (delta > 0) has less noise on scores than on
         cycles; ``probe`` (delta > 0) looks at the margins with a tenth of the budget, then measures scores or margins.
-        ``exponential`` (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule`` release one ranking and no
-        table.
+        ``nuclear`` (pure, ballots) puts noise on all margins together, less of it than ``laplace``. ``exponential``
+        (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule`` and ``two-stage`` release one ranking and
+        no table.
     unranked
         For ballots: ``last`` puts unranked items below all ranked ones; ``missing`` compares them with nothing.
     unit
@@ -94,6 +105,14 @@ def private_consensus(
         number of items if absent. One judgement a pair is drawn from the person's own.
     post_processing
         ``adaptive`` shrinks the cyclic part of the noisy table towards what noise explains; ``raw`` does not.
+        ``certified`` (an extra) ranks the possible table that is nearest to the noisy one in operator norm, and bounds
+        what the ranking costs in the worst case (:class:`psephos.central.Certificate`). It is for noise on margins:
+        ``laplace``, ``gaussian`` or ``nuclear``, of which ``auto`` then takes the least.
+    xi
+        For ``certified`` and ``two-stage``: the ranking costs at most 1 + xi times the least on the table that is
+        solved; a number > 0.
+    two_stage
+        How ``two-stage`` runs, if not by default (:class:`psephos.central.TwoStage`).
     level
         For ballots: also give intervals of the ranks by mean score, which hold for all items at once with this
         probability, between 0 and 1 (:mod:`psephos.central.rank_sets`). A consensus that follows cycles may order items
@@ -140,6 +159,9 @@ def private_consensus(
     check_choice(unranked, "unranked", ("last", "missing"))
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     limit = check_real(time_limit, "time_limit", low=0.0)
+    factor = positive(xi, "xi")
+    if post_processing == "certified":
+        load_extra("scs", "certified")  # before anything is paid
     if level is not None:
         level = check_level(level)
     units = check_public_facts(data, unit)
@@ -156,6 +178,8 @@ def private_consensus(
         pairs=pairs,
         people=units,
         intervals=level is not None,
+        post_processing=post_processing,
+        two_stage=two_stage,
     )
     # How many answers each pair has, where that is a public fact; else 0.
     answers = units if isinstance(data, Profile) and unranked == "last" else 0
@@ -167,15 +191,15 @@ def private_consensus(
         warn_if_noise(plan.score_sd, float(min(Fraction(units) * Fraction(counted), Fraction(10**300))))
 
     def release_now() -> Release[Consensus]:
-        exact = exact_margins(data, plan, unranked, bits)
         if plan.law is None:
-            order, event = drawn_order(data, exact, plan, unranked=unranked, bits=bits)
+            order, event = drawn_order(data, plan, unranked=unranked, xi=factor, time_limit=limit, bits=bits)
             value = _drawn(data.items, order, plan, units)
         else:
+            exact = exact_margins(data, plan, unranked, bits)
             table, noise, event = noisy_margins(exact, plan, answers=answers, bits=bits)
             known = None if not answers else complete_answers(data.m, answers)
             estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
-            value = _consensus(estimate, plan, units, answers, post_processing, limit)
+            value = _consensus(estimate, plan, units, answers, post_processing, factor, limit)
             if level is not None and isinstance(data, Profile):
                 moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
                 ranks = rank_sets(estimate, moment, plan, people=units, level=level)
@@ -185,7 +209,7 @@ def private_consensus(
     return charged(
         release_now,
         guarantee=guarantee,
-        what=_request(data, plan, guarantee, unranked, post_processing, units, level),
+        what=_request(data, plan, guarantee, unranked, post_processing, units, level, factor),
         ledger=ledger,
         dataset=dataset,
         request_id=request_id,
@@ -238,9 +262,10 @@ def _request(
     post_processing: PostProcessing,
     units: int,
     level: float | None,
+    xi: Fraction,
 ) -> str:
     """The public parameters of a request as text: equal for a repetition, different for anything else."""
-    facts = {
+    facts: dict[str, object] = {
         "release": "consensus",
         "mechanism": plan.mechanism,
         "unit": plan.unit,
@@ -252,6 +277,10 @@ def _request(
         "level": level,
         "assumptions": list(guarantee.assumptions),
     }
+    if post_processing == "certified" or plan.mechanism == "two-stage":
+        facts["xi"] = str(xi)
+    if isinstance(plan.scales, TwoStagePlan):
+        facts["two_stage"] = plan.scales.options.facts()
     return json.dumps(facts, ensure_ascii=False)
 
 
@@ -275,7 +304,11 @@ def noisy_margins(
     event: Event
     if isinstance(scales, ProbeScales):
         return probe_margins(table, scales, margins=plan.margins, rows=plan.rows, people=answers, bits=bits)
-    if isinstance(scales, ShapedScales):
+    if isinstance(scales, Fraction):
+        noisy, event = nuclear_margins(table, scales, bits=bits)
+    elif isinstance(scales, TwoStagePlan):
+        raise ParameterError("mechanism two-stage releases no table")
+    elif isinstance(scales, ShapedScales):
         noisy, event = shaped_margins(table, scales, margins=plan.margins, rows=plan.rows, bits=bits)
     elif plan.mechanism == "borda":
         noisy, event = borda_margins(table, scales, sensitivity=plan.rows, bits=bits)
@@ -287,14 +320,20 @@ def noisy_margins(
 
 
 def drawn_order(
-    data: Profile | Comparisons, table: NDArray[Any], plan: Plan, *, unranked: Unranked, bits: BitSource
+    data: Profile | Comparisons,
+    plan: Plan,
+    *,
+    unranked: Unranked,
+    xi: Fraction,
+    time_limit: float,
+    bits: BitSource,
 ) -> tuple[tuple[int, ...], Event]:
-    """The released order, best first, of a mechanism that releases no table, and what ran.
-
-    ``table`` holds the exact margins of ``data``.
-    """
+    """The released order, best first, of a mechanism that releases no table, and what ran."""
+    if isinstance(plan.scales, TwoStagePlan) and isinstance(data, Profile):
+        return two_stage_order(data, plan.scales, unranked=unranked, xi=xi, time_limit=time_limit, bits=bits)
     if plan.mechanism == "footrule" and isinstance(data, Profile) and isinstance(plan.scales, NoiseLaw):
         return footrule_order(data, plan.scales, unranked=unranked, bits=bits)
+    table = exact_margins(data, plan, unranked, bits)
     if plan.mechanism == "kwiksort" and isinstance(plan.scales, NoiseLaw):
         cap = 1 if plan.unit == "comparison" else plan.pairs
         return kwiksort_order(table, plan.scales, pairs=cap, bits=bits)
@@ -307,9 +346,12 @@ def _consensus(
     units: int,
     answers: int,
     post_processing: PostProcessing,
+    xi: Fraction,
     time_limit: float,
 ) -> Consensus:
     """Everything after the release: sees the noisy table and public facts alone."""
+    if post_processing == "certified":
+        return _certified(estimate, plan, units, xi, time_limit)
     table, rho = post_process(estimate, method=post_processing, people=answers)
     people = units if plan.pairs is None and plan.unit == "person" else 0  # what a ballot's answers sum to
     result = solve(table, people=people, time_limit=time_limit)
@@ -331,6 +373,54 @@ def _consensus(
         pairs=plan.pairs,
         estimate=estimate,
     )
+
+
+def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, time_limit: float) -> Consensus:
+    """The nearest possible table, an order within 1 + xi of its optimum, and what both prove."""
+    m = plan.items
+    rounded = round_to_tournament(estimate.margins, people=units, time_limit=time_limit / 2)
+    weights = (rounded.margins + units) * Fraction(1, 2)
+    np.fill_diagonal(weights, Fraction(0))
+    result = near_optimal(weights, xi=xi, time_limit=time_limit / 2)
+    if isinstance(plan.scales, Fraction):
+        noise = nuclear_noise_norm(m, plan.scales)
+    elif isinstance(plan.scales, NoiseLaw):
+        norm = gaussian_norm_upper if plan.mechanism == "gaussian" else laplace_norm_upper
+        noise = norm(m, plan.scales.scale)
+    else:
+        raise ParameterError(f"certified is not for mechanism {plan.mechanism}")
+    closed = result.certificate
+    return Consensus(
+        tiers=tuple((estimate.items[i],) for i in result.order),
+        cost_released=result.cost,
+        lower_bound=result.lower_bound,
+        gap=result.gap,
+        cost_of_margins=kemeny_cost(estimate.margins, result.order, people=units),
+        gap_relative=float(result.gap / result.cost) if result.gap else 0.0,
+        status="optimal" if closed == "exact" else "time_limit" if closed == "open" else "gap",
+        unique=None,
+        method="certified",
+        post_processing="certified",
+        rho=1.0,
+        mechanism=plan.mechanism,
+        reason=plan.reason,
+        units=units,
+        pairs=plan.pairs,
+        estimate=estimate,
+        certificate=Certificate(
+            xi=xi,
+            closed_by=closed,
+            nearest=rounded.solver,
+            distance=_up(rounded.distance),
+            noise_norm=_up(noise),
+            cost_bound=_up(cost_bound(m, rounded.distance, noise)),
+        ),
+    )
+
+
+def _up(votes: Fraction) -> Fraction:
+    """Rounded up to a thousandth of a vote, so that a bound is short to write down."""
+    return Fraction(math.ceil(votes * 1000), 1000)
 
 
 def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: int) -> Consensus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from psephos._check import Exact, check_choice, check_integer, parse_delta, parse_epsilon
 from psephos.central.borda import borda_noise, row_sum_sensitivity, scores_are_cheaper
@@ -16,33 +16,33 @@ from psephos.central.kwiksort import kwiksort_law
 from psephos.central.laplace import laplace_law
 from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
+from psephos.central.nuclear import nuclear_noise_law, nuclear_rate
+from psephos.central.post_processing import PostProcessing
 from psephos.central.probe import ProbeScales, probe_scales
 from psephos.central.second_moment import PURE_SHARE, MomentScales, second_moment_scales_pure
 from psephos.central.shaped import ShapedScales, shaped_noise, shaped_scales
+from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_plan
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 
-__all__ = ["MECHANISMS", "Chosen", "Mechanism", "Plan", "plan_consensus"]
+__all__ = ["DRAWN", "MECHANISMS", "Chosen", "Mechanism", "Plan", "plan_consensus"]
 
-Chosen = Literal["laplace", "gaussian", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort"]
-Mechanism = Literal["auto", "laplace", "gaussian", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort"]
-MECHANISMS: tuple[Mechanism, ...] = (
-    "auto",
-    "laplace",
-    "gaussian",
-    "shaped",
-    "probe",
-    "borda",
-    "exponential",
-    "footrule",
-    "kwiksort",
-)
+Chosen = Literal[
+    "laplace", "gaussian", "nuclear", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort", "two-stage"
+]
+Mechanism = Literal["auto"] | Chosen
+MECHANISMS: tuple[Mechanism, ...] = ("auto", *get_args(Chosen))
+#: Those that release one ranking and no table.
+DRAWN: tuple[Chosen, ...] = ("exponential", "footrule", "kwiksort", "two-stage")
+#: Those with noise of one law on every margin, which `certified` needs.
+_ON_MARGINS: tuple[Chosen, ...] = ("laplace", "gaussian", "nuclear")
 
 # What `auto` goes by; measured: docs/accuracy.md.
 _CYCLES_SMALL = 0.02  # root mean square of a margin's cyclic part, as a share of the answers, that still matters
 _CYCLES_LARGE = 0.2  # and in a very divided population
 _SAME = 0.95  # noise on scores, relative to that of scores of noisy margins, from which it is no gain
 _MANY = Fraction(10**300)  # answers
+_NUCLEAR_ITEMS = 64  # beyond, a draw takes seconds, and soon minutes
 _NO_DEARER = 1.15  # normal noise on scores, relative to Laplace noise, from which a probe is not worth it
 
 
@@ -62,11 +62,12 @@ class Plan:
         How far one unit can move the margins, and their row sums.
     law
         The law of the noise on the margins; ``law.sd`` is its standard deviation in votes. ``None`` where no table is
-        released (``exponential``, ``footrule``, ``kwiksort``). For ``probe`` it is that of ``gaussian``, which it has
-        if it measures margins.
+        released (``exponential``, ``footrule``, ``kwiksort``, ``two-stage``). For ``probe`` it is that of ``gaussian``,
+        which it has if it measures margins.
     scales
         What the mechanism draws from: the law of each entry (``laplace``, ``gaussian``), each row sum (``borda``), each
-        count (``footrule``) or each answer (``kwiksort``), or the scales of several; ``None`` for ``exponential``.
+        count (``footrule``) or each answer (``kwiksort``), the rate of ``nuclear``, the scales of several, or what
+        ``two-stage`` would run; ``None`` for ``exponential``.
     moment
         The noise on a second moment that is paid for, which is where rank intervals are asked for beside scores with
         Laplace noise; else ``None``: it is free or not released.
@@ -82,7 +83,7 @@ class Plan:
     margins: MarginSensitivity
     rows: MarginSensitivity
     law: NoiseLaw | PartedNoise | None
-    scales: NoiseLaw | ShapedScales | ProbeScales | None
+    scales: NoiseLaw | ShapedScales | ProbeScales | Fraction | TwoStagePlan | None
     moment: MomentScales | None
 
     @property
@@ -108,6 +109,8 @@ def plan_consensus(
     pairs: int | None = None,
     people: int | None = None,
     intervals: bool = False,
+    post_processing: PostProcessing = "adaptive",
+    two_stage: TwoStage | None = None,
 ) -> Plan:
     """Choose and calibrate the mechanism of :func:`psephos.private_consensus` from public facts.
 
@@ -118,10 +121,11 @@ def plan_consensus(
     epsilon, delta
         The guarantee: nats, and 0 <= delta < 1; delta 0 means pure.
     mechanism
-        ``laplace`` or ``gaussian`` (delta > 0): noise on every margin. ``borda``: scores alone. ``shaped`` (delta > 0):
-        less noise on scores than on cycles. ``probe`` (delta > 0): a look at the margins, then scores or margins, as it
-        suggests. ``exponential`` (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule``: one ranking and
-        no table. ``auto`` chooses and says why.
+        ``laplace`` or ``gaussian`` (delta > 0): noise on every margin. ``nuclear`` (pure, ballots): noise on all
+        margins together, less of it from 4 items on. ``borda``: scores alone. ``shaped`` (delta > 0): less noise on
+        scores than on cycles. ``probe`` (delta > 0): a look at the margins, then scores or margins, as it suggests.
+        ``exponential`` (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule`` and ``two-stage`` (which
+        needs to know ``people``): one ranking and no table. ``auto`` chooses and says why.
     unit
         What is protected: a ``person`` with one ballot or several comparisons, or one ``comparison``.
     pairs
@@ -130,6 +134,10 @@ def plan_consensus(
         How many people (or comparisons, if they are the unit) there are, >= 1, which ``auto`` goes by. ``None``: many.
     intervals
         Whether rank intervals are wanted, which need a second moment of the ballots (for mechanisms with a table).
+    post_processing
+        ``certified`` needs noise of one law on every margin (``laplace``, ``gaussian``, ``nuclear``).
+    two_stage
+        How ``two-stage`` runs, if not by default.
 
     >>> plan = plan_consensus(10, epsilon=1, delta="1e-6", mechanism="gaussian")
     >>> plan.mechanism, round(plan.law.sd, 1)
@@ -138,8 +146,6 @@ def plan_consensus(
     ['borda', 'laplace']
     """
     check_integer(m, "m", low=1)
-    if mechanism == "nuclear":  # type: ignore[comparison-overlap]
-        raise ParameterError("mechanism nuclear is not built; answers in cycles, as comparisons are, break its bound")
     check_choice(mechanism, "mechanism", MECHANISMS)
     check_choice(unit, "unit", ("person", "comparison"))
     eps, dlt = parse_epsilon(epsilon), parse_delta(delta)
@@ -157,18 +163,40 @@ def plan_consensus(
         raise ParameterError("mechanism footrule is for ballots: comparisons put no item in a place")
     if intervals and cap is not None:
         raise ParameterError("rank intervals of a consensus are for ballots; private_scores gives those of comparisons")
-    if intervals and mechanism in ("exponential", "footrule", "kwiksort"):
-        raise ParameterError(f"mechanism {mechanism} releases no table to give rank intervals of")
+    if mechanism == "nuclear" and cap is not None:
+        raise ParameterError("mechanism nuclear is for ballots: answers in cycles, as comparisons are, break its bound")
+    if mechanism == "two-stage" and (cap is not None or people is None):
+        raise ParameterError("mechanism two-stage is for ballots of a known number of people")
+    if two_stage is not None and mechanism != "two-stage":
+        raise ParameterError("two_stage is for mechanism two-stage")
+    if intervals and mechanism in (*DRAWN, "nuclear"):
+        why = "has no rank intervals" if mechanism == "nuclear" else "releases no table to give rank intervals of"
+        raise ParameterError(f"mechanism {mechanism} {why}")
+    certified = post_processing == "certified"
+    if certified and mechanism not in ("auto", *_ON_MARGINS):
+        raise ParameterError(f"certified is for noise on margins ({', '.join(_ON_MARGINS)}), not for {mechanism}")
     chosen, reason = (
-        _choose(m, eps, dlt, margins, rows, cap=cap, people=people) if mechanism == "auto" else (mechanism, "asked for")
+        (mechanism, "asked for")
+        if mechanism != "auto"
+        else (
+            _least_on_margins(m, eps, dlt, margins, cap=cap)
+            if certified
+            else _choose(m, eps, dlt, margins, rows, cap=cap, people=people, intervals=intervals)
+        )
     )
     law: NoiseLaw | PartedNoise | None = None
-    scales: NoiseLaw | ShapedScales | ProbeScales | None = None
+    scales: NoiseLaw | ShapedScales | ProbeScales | Fraction | TwoStagePlan | None = None
     moment: MomentScales | None = None
     if chosen == "laplace":
         law = scales = laplace_law(margins, epsilon=eps)
     elif chosen == "gaussian":
         law = scales = gaussian_law(margins, epsilon=eps, delta=dlt)
+    elif chosen == "nuclear":
+        scales = nuclear_rate(m, epsilon=eps)
+        law = nuclear_noise_law(m, scales)
+    elif chosen == "two-stage":
+        scales = two_stage_plan(m, people=people or 1, epsilon=eps, delta=dlt, options=two_stage or TwoStage())
+        reason = f"{reason}; {scales.reason}"
     elif chosen == "shaped":
         scales = shaped_scales(m, margins=margins, rows=rows, epsilon=eps, delta=dlt)
         law = shaped_noise(m, scales)
@@ -188,7 +216,9 @@ def plan_consensus(
         scales = kwiksort_law(m, epsilon=eps, delta=dlt, pairs=cap)
     else:
         check_size(m)
-    pure = scales is None or (isinstance(scales, NoiseLaw) and scales.family == "discrete-laplace")
+    pure = chosen in ("exponential", "nuclear") or (
+        isinstance(scales, NoiseLaw) and scales.family == "discrete-laplace"
+    )
     return Plan(
         items=m,
         mechanism=chosen,
@@ -213,6 +243,31 @@ def _scores_beside_a_moment(rows: MarginSensitivity, *, epsilon: Fraction, delta
     return min(laplace, gaussian_law(rows, epsilon=epsilon, delta=delta), key=lambda law: law.sd)
 
 
+def _noise_on_margins(
+    m: int, epsilon: Fraction, delta: Fraction, margins: MarginSensitivity, *, ballots: bool
+) -> dict[Chosen, float]:
+    """The standard deviation of the noise on each margin, by mechanism."""
+    noise: dict[Chosen, float] = {"laplace": laplace_law(margins, epsilon=epsilon).sd}
+    if ballots and 2 < m <= _NUCLEAR_ITEMS:
+        noise["nuclear"] = nuclear_noise_law(m, nuclear_rate(m, epsilon=epsilon)).sd
+    if delta:
+        noise["gaussian"] = gaussian_law(margins, epsilon=epsilon, delta=delta).sd
+    return noise
+
+
+def _against(noise: dict[Chosen, float]) -> str:
+    return "standard deviation " + " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
+
+
+def _least_on_margins(
+    m: int, epsilon: Fraction, delta: Fraction, margins: MarginSensitivity, *, cap: int | None
+) -> tuple[Chosen, str]:
+    """The mechanism of ``auto`` for a table whose margins all have noise of one law."""
+    noise = _noise_on_margins(m, epsilon, delta, margins, ballots=cap is None)
+    chosen = min(noise, key=lambda name: noise[name])
+    return chosen, f"the least noise on margins: {_against(noise)}"
+
+
 def _choose(
     m: int,
     epsilon: Fraction,
@@ -222,17 +277,15 @@ def _choose(
     *,
     cap: int | None,
     people: int | None,
+    intervals: bool,
 ) -> tuple[Chosen, str]:
     """The mechanism of ``auto`` and the reason, from public facts alone."""
-    noise = {"laplace": laplace_law(margins, epsilon=epsilon).sd}
-    if delta:
-        noise["gaussian"] = gaussian_law(margins, epsilon=epsilon, delta=delta).sd
-    table: Chosen = "gaussian" if noise.get("gaussian", math.inf) < noise["laplace"] else "laplace"
+    noise = _noise_on_margins(m, epsilon, delta, margins, ballots=cap is None and not intervals)
+    table = min(noise, key=lambda name: noise[name])
     scores = least_noise_law(rows, epsilon=epsilon, delta=delta).sd
     # Both about their mean, which says nothing: m - 1 of m parts of the one, and m - 1 margins of the other.
     if m < 3 or scores >= _SAME * noise[table] * math.sqrt(m):
-        sds = " against ".join(f"{sd:.4g} ({name})" for name, sd in noise.items())
-        return table, f"the least noise on margins, and scores alone would have as much: standard deviation {sds}"
+        return table, f"the least noise on margins, and scores alone would have as much: {_against(noise)}"
     all_pairs = m * (m - 1) // 2
     # How many answers a pair has on average at most; so many that noise does not matter, if nothing is known.
     answers = _MANY if people is None else min(Fraction(people * min(cap or all_pairs, all_pairs), all_pairs), _MANY)

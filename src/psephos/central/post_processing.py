@@ -14,6 +14,8 @@ The model part is the Bradley-Terry table with the row sums of W~, ``N tanh((the
 has N answers and N is public (ballots whose unranked items come last); else the gradient part, ``g_u - g_v`` with g the
 row means. The order of M is that of the row sums either way.
 S is rounded to a dyadic grid, antisymmetrically, so that costs and bounds stay exact.
+
+``certified``, which bounds the excess in the worst case, is in :mod:`psephos.central.certified`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +33,8 @@ from psephos.scores.m_estimator import solve_scores
 
 __all__ = ["POST_PROCESSINGS", "PostProcessing", "model_part", "post_process", "shrinkage", "surplus"]
 
-PostProcessing = Literal["adaptive", "raw"]
-POST_PROCESSINGS: tuple[PostProcessing, ...] = ("adaptive", "raw")
+PostProcessing = Literal["adaptive", "raw", "certified"]
+POST_PROCESSINGS: tuple[PostProcessing, ...] = get_args(PostProcessing)
 
 _RHO_BITS = 20
 _GRID_BITS = 10
@@ -134,7 +136,7 @@ def shrinkage(estimate: PairwiseEstimate, model: NDArray[Any]) -> Fraction:
 
 
 def post_process(
-    estimate: PairwiseEstimate, *, method: PostProcessing, people: int = 0
+    estimate: PairwiseEstimate, *, method: Literal["adaptive", "raw"], people: int = 0
 ) -> tuple[NDArray[Any], Fraction]:
     """The table that the solver is given, in votes, and rho (1 for ``raw``).
 

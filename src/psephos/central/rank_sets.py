@@ -85,8 +85,8 @@ def _free_scales(m: int, plan: Plan, noise: NoiseLaw | PartedNoise) -> MomentSca
         return free_moment_scales(m, margins=[scales.look], row_sums=[scales.row_sum])
     if isinstance(scales, ShapedScales):
         return free_moment_scales(m, margins=[scales.margin], row_sums=[scales.row_sum])
-    if scales is None or plan.law is None:
-        raise ParameterError(f"mechanism {plan.mechanism} releases no table to give rank intervals of")
+    if not isinstance(scales, NoiseLaw):
+        raise ParameterError(f"mechanism {plan.mechanism} has no rank intervals")
     if plan.mechanism == "borda":
         return free_moment_scales(m, row_sums=[scales.scale])
     if scales.family == "rounded-gaussian":

@@ -31,9 +31,45 @@ from psephos.privacy.guarantee import decimal_text
 from psephos.privacy.release import Release
 from psephos.scores.ranks import RankIntervals
 
-__all__ = ["SCHEMA", "Consensus", "release_from_json", "release_to_json"]
+__all__ = ["SCHEMA", "Certificate", "Consensus", "release_from_json", "release_to_json"]
 
 SCHEMA = "psephos.release/1"
+_BOUNDS = ("xi", "distance", "noise_norm", "cost_bound")  # the numbers of a certificate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What ``certified`` post-processing proves of a ranking, for every population.
+
+    Unless ``closed_by`` is ``open``, the ranking costs the people at most ``(1 + xi)`` times the least, plus
+    ``(2 + xi)`` times the largest error that the solved table makes in the cost of a ranking. That error is at most
+    ``(N_m / 4) (distance + norm of the noise)``: :attr:`cost_bound` puts the mean of the norm there. Where unranked
+    items are missing, and for comparisons, both costs count half a vote for each answer that was not given.
+
+    Attributes
+    ----------
+    xi
+        What was asked for.
+    closed_by
+        What proves the factor on the table that was solved: ``exact`` (an optimum), ``bound`` (a lower bound by linear
+        programming), ``scheme`` (one by cutting the table in parts, :mod:`psephos.kemeny.ptas`), or ``open``: time ran
+        out, and only the gap is known.
+    nearest
+        How the table was found: ``none`` (the release itself was possible), ``clip``, or ``scs``.
+    distance
+        Its operator norm distance to the release is at most this, in votes.
+    noise_norm
+        At least the mean operator norm of the noise, in votes.
+    cost_bound
+        ``(N_m / 4) (distance + noise_norm)``, in votes.
+    """
+
+    xi: Fraction
+    closed_by: Literal["exact", "bound", "scheme", "open"]
+    nearest: str
+    distance: Fraction
+    noise_norm: Fraction
+    cost_bound: Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +92,7 @@ class Consensus:
     unique
         Whether no other order is as good on the solved table; ``None`` if that was not settled.
     method
-        How the solver found it; ``gibbs``, ``kwiksort`` or ``footrule`` for a ranking without a table.
+        How the solver found it; ``gibbs``, ``kwiksort``, ``footrule`` or ``two-stage`` for a ranking without a table.
     post_processing, rho
         What the released table went through, and the share kept of its cyclic part.
     mechanism
@@ -71,9 +107,11 @@ class Consensus:
     ranks, moment
         Intervals of the ranks by mean score, by position in ``estimate.items``, and the released second moment they
         use; ``None`` if they were not asked for.
+    certificate
+        What ``certified`` post-processing proves; else ``None``.
 
-    The mechanisms ``exponential``, ``kwiksort`` and ``footrule`` release a ranking and no table: all that speaks about
-    a table is ``None``, and ``status`` is ``drawn``.
+    The mechanisms ``exponential``, ``kwiksort``, ``footrule`` and ``two-stage`` release a ranking and no table: all
+    that speaks about a table is ``None``, and ``status`` is ``drawn``.
     """
 
     tiers: tuple[tuple[str, ...], ...]
@@ -94,6 +132,7 @@ class Consensus:
     estimate: PairwiseEstimate | None
     ranks: RankIntervals | None = None
     moment: SecondMoment | None = None
+    certificate: Certificate | None = None
 
     @property
     def m(self) -> int:
@@ -126,6 +165,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         "method": value.method,
         "rank_intervals": None if value.ranks is None or value.estimate is None else _ranks_to_json(value),
         "post_processing": None if value.post_processing is None else {"name": value.post_processing, "rho": value.rho},
+        "certificate": None if value.certificate is None else _certificate_to_json(value.certificate),
         "guarantee": guarantee_to_json(
             guarantee,
             value.units,
@@ -192,6 +232,7 @@ def release_from_json(text: str) -> Release[Consensus]:
         estimate=None if released is None else _estimate_from_json(released),
         ranks=None if document["rank_intervals"] is None else _ranks_from_json(document["rank_intervals"], released),
         moment=None if released is None or released["second_moment"] is None else _moment_from_json(released),
+        certificate=_certificate_from_json(document.get("certificate")),
     )
     return Release(
         value=value,
@@ -200,6 +241,18 @@ def release_from_json(text: str) -> Release[Consensus]:
         secure=document["secure"],
         remaining=budget_from_json(document["budget"]),
     )
+
+
+def _certificate_to_json(certificate: Certificate) -> dict[str, str]:
+    numbers = {name: decimal_text(getattr(certificate, name)) for name in _BOUNDS}
+    return {"closed_by": certificate.closed_by, "nearest": certificate.nearest, **numbers}
+
+
+def _certificate_from_json(data: dict[str, Any] | None) -> Certificate | None:
+    if data is None:  # answers stored by earlier versions have no such entry
+        return None
+    numbers = {name: Fraction(data[name]) for name in _BOUNDS}
+    return Certificate(closed_by=data["closed_by"], nearest=data["nearest"], **numbers)
 
 
 def _ranks_to_json(value: Consensus) -> dict[str, Any]:

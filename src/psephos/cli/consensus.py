@@ -30,7 +30,7 @@ from psephos.cli.inputs import (
 from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, spending, write_csv, write_result
 
 if TYPE_CHECKING:
-    from psephos.central import Consensus
+    from psephos.central import Certificate, Consensus
     from psephos.privacy import Release
 
 __all__ = ["consensus"]
@@ -44,7 +44,8 @@ def consensus(
         str,
         typer.Option(
             "--mechanism",
-            help="auto, laplace, gaussian, borda, shaped, probe, exponential, kwiksort, footrule (README).",
+            help="auto, laplace, gaussian, nuclear, borda, shaped, probe, exponential, kwiksort, footrule, two-stage "
+            "(README).",
         ),
     ] = "auto",
     unranked: Annotated[
@@ -58,8 +59,14 @@ def consensus(
     unit: UnitOption = "person",
     pairs: PairsOption = None,
     post_processing: Annotated[
-        str, typer.Option("--post-processing", help="adaptive (shrinks cyclic noise) or raw.")
+        str,
+        typer.Option(
+            "--post-processing", help="adaptive (shrinks cyclic noise), raw, or certified (with a worst-case bound)."
+        ),
     ] = "adaptive",
+    xi: Annotated[
+        str, typer.Option("--xi", help="certified, two-stage: cost at most 1 + xi times the least on the noisy table.")
+    ] = "0.1",
     level: Annotated[
         float | None,
         typer.Option("--level", help="Ballots: rank intervals that hold at once with this probability, such as .95."),
@@ -104,6 +111,7 @@ def consensus(
                 unit=unit,  # type: ignore[arg-type]
                 pairs=pairs,
                 post_processing=post_processing,  # type: ignore[arg-type]
+                xi=xi,
                 level=level,
                 time_limit=time_limit,
                 ledger=None if ledger is None else Ledger(ledger),
@@ -144,6 +152,18 @@ def _table(release: Release[Consensus]) -> str:
     return "\n".join([*lines, "", _sentence(release)])
 
 
+def _certified(certificate: Certificate, units: int) -> str:
+    from psephos.privacy import decimal_text
+
+    extra = (2 + certificate.xi) * certificate.cost_bound
+    bound = f"{float(extra):.4g} votes ({float(extra / units):.3g} pairs a person)"
+    if certificate.closed_by == "open":
+        return f"time ran out before the ranking was certified; beside its gap, noise costs at most {bound} on average"
+    proof = {"exact": "an optimum", "bound": "a lower bound", "scheme": "a bound by parts"}[certificate.closed_by]
+    factor = decimal_text(1 + certificate.xi)
+    return f"certified by {proof}: it costs at most {factor} times the least possible, plus {bound} on average"
+
+
 def _sentence(release: Release[Consensus]) -> str:
     from psephos.privacy import decimal_text
 
@@ -161,7 +181,9 @@ def _sentence(release: Release[Consensus]) -> str:
         text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
     if value.ranks is not None:
         text += f"; all ranks by mean score lie in their intervals with probability {100 * value.ranks.level:g}%"
-    if value.gap:
+    if value.certificate is not None:
+        text += f"; {_certified(value.certificate, value.units)}"
+    elif value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"
     return text + spending(release)

@@ -35,7 +35,7 @@ def cost(
     import json
 
     from psephos._check import check_choice, check_integer, check_level
-    from psephos.central import MECHANISMS, plan_consensus
+    from psephos.central import MECHANISMS, TwoStagePlan, plan_consensus
     from psephos.errors import ParameterError
     from psephos.privacy import decimal_text
 
@@ -76,6 +76,7 @@ def cost(
                 "noise_sd_share": None
                 if number is None or plan.law is None or not ballots
                 else plan.law.sd / (2 * number),
+                "runs": plan.scales.reason if isinstance(plan.scales, TwoStagePlan) else None,
             }
         )
     if output_format == "json":
@@ -96,6 +97,8 @@ def cost(
     lines = []
     for row in rows:
         noise = "one ranking is released, and no table"
+        if row["runs"] is not None:
+            noise += f" ({row['runs']})"
         if row["noise_sd"] is not None:
             share = (
                 ""
