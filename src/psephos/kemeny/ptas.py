@@ -63,15 +63,20 @@ ever cut by this rule. The code cuts whenever the *computed* loss is at most hal
 lower bound holds whatever was cut; the rule only decides how much is asked of the parts.
 
 **Limits.** A part that is not cut is solved by :func:`psephos.kemeny.solve.solve` with the rest of the allowance as its
-gap: dynamic programming up to 20 items, branch and cut above, whose time has no polynomial bound. Additive schemes that
-have one are known, with an exponent (Arora, Frieze and Karpinski 2002) or a factor ``2^(1/delta^O(1))`` (Frieze and
-Kannan 1999) that grows with 1/delta for an error of ``delta n^2``; with delta of the size of xi beta neither can be
-run. Local search makes at most as many moves as the starting cost has units of the common denominator. How dense may a
-tournament be to be cut at all? With sums 1, an order of 50 items with random upsets was cut (xi = .1) in most of 5
-cases for ``C/n^2`` up to .002 and in none from .007; 200 items up to .0006 and in none from .002. A loss over a limited
-distance needs C/n^2 below some 1/128. Shares from a logistic model with normal strengths were cut at C/n^2 = .14 with
-errors of .2 in each share and, for xi = .1, not with .4: there most of the cost is unavoidable and upsets are between
-neighbours.
+gap: dynamic programming up to 20 items, branch and cut above, whose time has no polynomial bound. With ``polynomial``
+the parts above 20 items go to :mod:`psephos.kemeny.additive`: for an error of ``delta n^2`` it solves a number of
+linear programs of polynomial size that depends on delta/B alone. With it, and the rule C <= beta n^2 for cuts, the
+scheme is polynomial for fixed xi and rho if the common denominator is polynomial too, as local search makes at most as
+many moves as the starting cost has units of it. That is a statement about large n. With delta = xi beta/(10 rho), rho =
+1 and xi = 1/2 the number of programs is bounded by 10^(2 10^58); and for a tournament of 50 items with xi = 1/2, where
+the code chooses them by the instance, it takes 10^204 to 10^216 of them (3 tournaments with random weights 0 and 1) or
+10^129 to 10^133 (3 with uniform random shares), and is refused. Other additive schemes, with delta in the exponent of n
+(Arora, Frieze and Karpinski 2002) or by sampling (Frieze and Kannan 1999), cannot be run with such a delta either. How
+dense may a tournament be to be cut at all? With sums 1, an order of 50 items with random upsets was cut (xi = .1) in
+most of 5 cases for ``C/n^2`` up to .002 and in none from .007; 200 items up to .0006 and in none from .002. A loss over
+a limited distance needs C/n^2 below some 1/128. Shares from a logistic model with normal strengths were cut at C/n^2 =
+.14 with errors of .2 in each share and, for xi = .1, not with .4: there most of the cost is unavoidable and upsets are
+between neighbours.
 """
 
 from __future__ import annotations
@@ -90,6 +95,7 @@ import numpy.typing as npt
 
 from psephos._check import Exact, check_real, positive
 from psephos.errors import ParameterError
+from psephos.kemeny.additive import additive_approximation
 from psephos.kemeny.cost import Integers, as_doubles
 from psephos.kemeny.local_search import improve, insertion_prices
 from psephos.kemeny.solve import solve
@@ -157,7 +163,7 @@ class _Cut:
 
 
 def near_optimal(
-    weights: npt.ArrayLike, *, xi: Exact, time_limit: float = 60.0, practical: bool = True
+    weights: npt.ArrayLike, *, xi: Exact, time_limit: float = 60.0, practical: bool = True, polynomial: bool = False
 ) -> SchemeResult:
     """Return an order whose cost is at most ``(1 + xi)`` times the least, with a proof.
 
@@ -173,11 +179,15 @@ def near_optimal(
     practical
         whether to try the solver on the whole first, for half the time if the order at hand can be cut; else the scheme
         starts at once.
+    polynomial
+        whether parts of more than 20 items go to :func:`psephos.kemeny.additive.additive_approximation` instead of the
+        solver. The scheme then starts at once, and ``time_limit`` does not interrupt that step.
 
     Raises
     ------
     ParameterError
-        if ``weights`` or a parameter is out of range.
+        if ``weights`` or a parameter is out of range, or with ``polynomial`` if a part takes more than 10,000 linear
+        programs.
 
     >>> result = near_optimal([[0, 3, 2], [0, 0, 2], [1, 1, 0]], xi="0.1")
     >>> result.order, result.cost, result.lower_bound, result.certificate
@@ -190,10 +200,10 @@ def near_optimal(
     deadline = start + seconds
     first = _descend(whole, _by_wins(whole), deadline)
     best = _Part(order=first, cost=_cost(whole, first), lower=_least_sum(whole))
-    if practical:
+    if practical and not polynomial:
         share = 2 if _affordable_cut(whole, first, _hopeful_gap(best, factor)) else 1
         best = _close(best, factor, lambda gap: _additive(whole, first, gap, start + seconds / share))
-    best = _close(best, factor, lambda gap: _scheme(whole, best.order, gap, deadline))
+    best = _close(best, factor, lambda gap: _scheme(whole, best.order, gap, deadline, polynomial))
     certificate: Literal["bound", "scheme"] = "scheme" if best.cuts else "bound"
     return SchemeResult(
         order=tuple(int(item) for item in best.order),
@@ -229,7 +239,7 @@ def _close(known: _Part, xi: Fraction, run: Callable[[int], _Part]) -> _Part:
     return best
 
 
-def _scheme(weights: Integers, known: Order, allowance: int, deadline: float) -> _Part:
+def _scheme(weights: Integers, known: Order, allowance: int, deadline: float, polynomial: bool) -> _Part:
     """Cut where that loses at most half of ``allowance``; cost minus lower bound stays within it if time allows."""
     starts = [_descend(weights, start, deadline) for start in (known, _by_wins(weights))]
     order = min(starts, key=lambda o: _cost(weights, o))
@@ -238,14 +248,16 @@ def _scheme(weights: Integers, known: Order, allowance: int, deadline: float) ->
         return _Part(order=order, cost=cost, lower=cost)
     cut = None if time.monotonic() > deadline else _affordable_cut(weights, order, allowance)  # the order is settled
     if cut is None:
-        return _additive(weights, order, allowance, deadline)
+        dense = _polynomial if polynomial and len(weights) > MAX_ITEMS else _additive
+        return dense(weights, order, allowance, deadline)
     sides = [order[: cut.place], order[cut.place :]]
     inner = [weights[np.ix_(side, side)] for side in sides]
     costs = [_cost(table, np.arange(len(table))) for table in inner]
     spare = allowance - cut.loss
-    left = _scheme(inner[0], np.arange(len(sides[0])), spare * costs[0] // max(1, sum(costs)), deadline)
+    share = spare * costs[0] // max(1, sum(costs))
+    left = _scheme(inner[0], np.arange(len(sides[0])), share, deadline, polynomial)
     spare -= min(spare, left.cost - left.lower)
-    right = _scheme(inner[1], np.arange(len(sides[1])), spare, deadline)
+    right = _scheme(inner[1], np.arange(len(sides[1])), spare, deadline, polynomial)
     cross = cost - sum(costs)
     joined = _descend(weights, np.concatenate([sides[0][left.order], sides[1][right.order]]), deadline)
     lower = max(left.lower + right.lower + cross - cut.loss, _least_sum(weights))
@@ -266,6 +278,16 @@ def _additive(weights: Integers, order: Order, gap: int, deadline: float) -> _Pa
         cost=_cost(weights, best),
         lower=max(math.ceil(half + result.lower_bound), _least_sum(weights)),
     )
+
+
+def _polynomial(weights: Integers, order: Order, gap: int, deadline: float) -> _Part:
+    """The same without the solver. Costs are whole, so an error of at most gap + 1/2 is one of at most gap."""
+    lower = _least_sum(weights)
+    if time.monotonic() > deadline:
+        return _Part(order=order, cost=_cost(weights, order), lower=lower)
+    result = additive_approximation(weights, error=gap + Fraction(1, 2))
+    best = min([np.array(result.order, dtype=np.intp), order], key=lambda o: _cost(weights, o))
+    return _Part(order=best, cost=_cost(weights, best), lower=max(result.lower_bound, lower))
 
 
 def _affordable_cut(weights: Integers, order: Order, allowance: int) -> _Cut | None:
