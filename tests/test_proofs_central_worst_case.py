@@ -678,6 +678,7 @@ def test_moments_of_nuclear_noise_and_the_table():
         assert n + n + 2 * (m % 2) == 2 * m - 2
 
 
+@pytest.mark.slow
 def test_mean_operator_norm_of_nuclear_noise():
     columns = [int(x) for x in numbers("m", after="**Theorem 40")]
     found = [mean_operator_norm(m) for m in columns]

@@ -76,7 +76,7 @@ def test_the_factor_is_kept_on_small_tournaments(practical, equal):
 
 
 @pytest.mark.parametrize("equal", [True, False])
-@pytest.mark.parametrize(("m", "trials"), [(14, 8), (60, 3)])
+@pytest.mark.parametrize(("m", "trials"), [(14, 8), pytest.param(60, 3, marks=pytest.mark.slow)])
 def test_the_factor_is_kept_by_cuts(m, trials, equal, monkeypatch):
     """Orders with few upsets, most of them between neighbours, cut down to parts of three items."""
     monkeypatch.setattr(ptas, "MAX_ITEMS", 3)

@@ -129,7 +129,7 @@ def two_item_law(rate, n, wrong):
         assert not accepts(planted, two_sided_exponential, scale)
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 9), Fraction(1)])
+@pytest.mark.parametrize("rate", [Fraction(1, 9), pytest.param(Fraction(1), marks=pytest.mark.slow)])
 def test_two_items(rate):
     two_item_law(rate, 4000, Fraction(115, 100))
 
