@@ -23,12 +23,14 @@ import matplotlib.pyplot as plt
 STYLE = {
     "laplace": ("tab:orange", "-"),
     "gaussian": ("tab:blue", "-"),
+    "nuclear": ("tab:cyan", "-"),
     "shaped": ("tab:green", "--"),
     "probe": ("tab:red", "-"),
     "borda": ("black", "-"),
     "exponential": ("tab:purple", ":"),
     "footrule": ("tab:gray", ":"),
     "kwiksort": ("tab:brown", ":"),
+    "two-stage": ("tab:pink", ":"),
 }
 
 
@@ -43,7 +45,7 @@ def pictures(rows: list[dict[str, str]], folder: Path) -> None:
             for mechanism, (colour, line) in STYLE.items():
                 at = defaultdict(list)
                 for row in some:
-                    if int(row["items"]) == m and row["mechanism"] == mechanism and row["post_processing"] != "raw":
+                    if int(row["items"]) == m and row["mechanism"] == mechanism and row["post_processing"] in ("adaptive", ""):
                         at[float(row["t"])].append(float(row["excess"]))
                 points = sorted((t, sum(values) / len(values)) for t, values in at.items())
                 if points:
@@ -53,7 +55,7 @@ def pictures(rows: list[dict[str, str]], folder: Path) -> None:
             panel.set_ylim(bottom=0)
             panel.grid(alpha=0.3)
         panels[0][0].set_ylabel("mean excess Kendall cost")
-        figure.legend(*panels[0][0].get_legend_handles_labels(), loc="lower center", ncols=8, fontsize="small")
+        figure.legend(*panels[0][0].get_legend_handles_labels(), loc="lower center", ncols=10, fontsize="small")
         guarantee = "pure" if delta == "0" else f"delta = {delta}"
         figure.suptitle(f"{population}, {guarantee}")
         figure.tight_layout(rect=(0, 0.08, 1, 1))

@@ -30,7 +30,15 @@ import numpy.typing as npt
 from psephos._check import exact
 from psephos.errors import ParameterError
 
-__all__ = ["ScaledMargins", "as_doubles", "check_people", "disagreement", "kemeny_cost", "scale_margins"]
+__all__ = [
+    "ScaledMargins",
+    "as_doubles",
+    "check_people",
+    "disagreement",
+    "finite_ratio",
+    "kemeny_cost",
+    "scale_margins",
+]
 
 _ALLOWED = "an antisymmetric (m, m) array of finite real numbers, m >= 1"
 _MAX_DENOMINATOR_BITS = 1 << 16  # beyond this, one table of margins would take gigabytes
@@ -176,7 +184,12 @@ def _from_floats(table: npt.NDArray[np.float64]) -> tuple[Integers, Fraction]:
 
 def _from_numbers(table: npt.NDArray[Any]) -> tuple[Integers, Fraction]:
     """Integers and the unit fraction that multiplies them, for any mixture of exact numbers."""
-    ratios = [_ratio(value) for value in table.ravel()]
+    ratios = []
+    for value in table.ravel():
+        ratio = finite_ratio(value)
+        if ratio is None:
+            raise ParameterError(f"margins must be {_ALLOWED}, got {value!r}")
+        ratios.append(ratio)
     denominator = 1
     for ratio in ratios:
         denominator = math.lcm(denominator, ratio.denominator)
@@ -187,14 +200,16 @@ def _from_numbers(table: npt.NDArray[Any]) -> tuple[Integers, Fraction]:
     return result.reshape(table.shape), Fraction(1, denominator)
 
 
-def _ratio(value: object) -> Fraction:
+def finite_ratio(value: object) -> Fraction | None:
+    """The exact value of a finite real number; ``None`` for anything else.
+
+    >>> finite_ratio(0.5), finite_ratio(float("inf")), finite_ratio(True)
+    (Fraction(1, 2), None, None)
+    """
     if isinstance(value, bool):
-        pass
-    elif isinstance(value, Rational):
+        return None
+    if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
-    elif isinstance(value, (float, np.floating, Decimal)):
-        try:
-            return Fraction(*value.as_integer_ratio())
-        except (OverflowError, ValueError):
-            pass  # an infinity or NaN
-    raise ParameterError(f"margins must be {_ALLOWED}, got {value!r}")
+    if isinstance(value, (float, np.floating, Decimal)) and math.isfinite(value):
+        return Fraction(*value.as_integer_ratio())
+    return None

@@ -85,10 +85,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +94,7 @@ import numpy.typing as npt
 from psephos._check import Exact, check_real, positive
 from psephos.errors import ParameterError
 from psephos.kemeny.additive import additive_approximation
-from psephos.kemeny.cost import Integers, as_doubles
+from psephos.kemeny.cost import Integers, as_doubles, finite_ratio
 from psephos.kemeny.local_search import improve, insertion_prices
 from psephos.kemeny.solve import solve
 from psephos.kemeny.subset_dp import MAX_ITEMS
@@ -370,7 +368,12 @@ def _integers(weights: npt.ArrayLike) -> tuple[Integers, int]:
         raise ParameterError(f"weights must be {_ALLOWED}: {error}") from None
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.shape[0] == 0:
         raise ParameterError(f"weights must be {_ALLOWED}, got shape {table.shape}")
-    ratios = [_ratio(value) for value in table.ravel()]
+    ratios = []
+    for value in table.ravel():
+        ratio = finite_ratio(value)
+        if ratio is None or ratio < 0:
+            raise ParameterError(f"weights must be {_ALLOWED}, got {value!r}")
+        ratios.append(ratio)
     denominator = math.lcm(*(ratio.denominator for ratio in ratios))
     numerators = np.empty(len(ratios), dtype=object)
     numerators[:] = [ratio.numerator * (denominator // ratio.denominator) for ratio in ratios]
@@ -381,16 +384,3 @@ def _integers(weights: npt.ArrayLike) -> tuple[Integers, int]:
     if len(empty):
         raise ParameterError(f"weights must be {_ALLOWED}, got the sum 0 for the pair {tuple(empty[0].tolist())}")
     return whole, denominator
-
-
-def _ratio(value: Any) -> Fraction:
-    ratio = Fraction(-1)
-    if isinstance(value, bool):
-        pass
-    elif isinstance(value, Rational):
-        ratio = Fraction(int(value.numerator), int(value.denominator))
-    elif isinstance(value, (float, np.floating, Decimal)) and math.isfinite(value):
-        ratio = Fraction(*value.as_integer_ratio())
-    if ratio < 0:
-        raise ParameterError(f"weights must be {_ALLOWED}, got {value!r}")
-    return ratio
