@@ -56,10 +56,10 @@ class Cell:
 
 
 def cells(
-    names: list[str], items: list[int], people: list[int], ts: list[float], epsilons: list[str]
+    names: list[str], items: list[int], people: list[int], ts: list[float], epsilons: list[str], deltas: list[str]
 ) -> Iterator[Cell]:
     """All cells of the grid."""
-    for delta in ("0", "1e-6"):
+    for delta in deltas:
         for name in names:
             if name in REAL:
                 profile = real(name)
@@ -194,6 +194,7 @@ def main() -> None:
     parser.add_argument("--people", default="1000,10000,1000000")
     parser.add_argument("--t", default="10,100,1000,10000,100000")
     parser.add_argument("--epsilons", default="0.01,0.03,0.1,0.3,1,3", help="of the real populations")
+    parser.add_argument("--deltas", default="0,1e-6")
     parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0, help="for one mechanism in one cell")
     parser.add_argument("--workers", type=int, default=1)
@@ -209,6 +210,7 @@ def main() -> None:
             [int(x) for x in arguments.people.split(",")],
             [float(x) for x in arguments.t.split(",")],
             arguments.epsilons.split(","),
+            arguments.deltas.split(","),
         )
     )
     arguments.output.parent.mkdir(exist_ok=True)

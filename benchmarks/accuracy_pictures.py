@@ -20,6 +20,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+DEFAULT = ("adaptive", "")  # post-processing, and none
 STYLE = {
     "laplace": ("tab:orange", "-"),
     "gaussian": ("tab:blue", "-"),
@@ -45,7 +46,7 @@ def pictures(rows: list[dict[str, str]], folder: Path) -> None:
             for mechanism, (colour, line) in STYLE.items():
                 at = defaultdict(list)
                 for row in some:
-                    if int(row["items"]) == m and row["mechanism"] == mechanism and row["post_processing"] in ("adaptive", ""):
+                    if (int(row["items"]), row["mechanism"]) == (m, mechanism) and row["post_processing"] in DEFAULT:
                         at[float(row["t"])].append(float(row["excess"]))
                 points = sorted((t, sum(values) / len(values)) for t, values in at.items())
                 if points:

@@ -27,6 +27,7 @@ __all__ = [
     "parse_delta",
     "parse_epsilon",
     "positive",
+    "shorter",
 ]
 
 #: What a parameter that must be an exact rational may be given as. A float means the decimal number
@@ -95,6 +96,18 @@ def _checked_ratio(result: Fraction, value: object, name: str) -> Fraction:
     if rest != 1 and result.denominator > _MAX_RATIO:
         raise ParameterError(f"{name} must be a decimal, or a ratio with a denominator <= 10**30, got {value!r}")
     return result
+
+
+def shorter(amount: Fraction) -> Fraction:
+    """A computed part of a budget rounded down to 80 bits, which :func:`parse_epsilon` and :func:`parse_delta` take.
+
+    >>> shorter(Fraction(3, 4)), shorter(Fraction(1, 10**31 + 1)).denominator.bit_count()
+    (Fraction(3, 4), 1)
+    """
+    if not amount:
+        return amount
+    scale = Fraction(2) ** (80 - amount.numerator.bit_length() + amount.denominator.bit_length())
+    return Fraction(math.floor(amount * scale)) / scale
 
 
 def positive(value: object, name: str) -> Fraction:

@@ -10,6 +10,7 @@ from scipy import special
 
 from enumeration import all_ballots
 from psephos import Ballot, Profile, pairwise_margins
+from psephos.central import plan_consensus
 from psephos.central.nuclear import (
     nuclear_margins,
     nuclear_noise_law,
@@ -17,6 +18,7 @@ from psephos.central.nuclear import (
     nuclear_rate,
     nuclear_sensitivity,
 )
+from psephos.errors import ParameterError
 from psephos.pairwise.estimate import PartedNoise
 from psephos.privacy import InsecureBits, epsilon_of
 from psephos.privacy.events import NuclearEvent
@@ -245,3 +247,20 @@ def test_less_noise_than_laplace():
         laplace = 2 * (m * (m - 1)) ** 2
         nuclear = nuclear_entry_variance(m) / nuclear_rate(m, epsilon=Fraction(1)) ** 2
         assert float(nuclear) / laplace == pytest.approx(share, abs=6e-4)
+
+
+def test_more_items_than_a_draw_can_take_are_refused():
+    assert plan_consensus(128, epsilon=1, mechanism="nuclear").mechanism == "nuclear"
+    with pytest.raises(ParameterError, match="at most 128 items, got 129"):
+        plan_consensus(129, epsilon=1, mechanism="nuclear")
+
+
+def test_quantiles_of_the_norm_of_the_noise():
+    """Half the failures would be a wrong constant: 4,000 draws of X itself, by importance of its spectrum at m = 3."""
+    rate = nuclear_rate(3, epsilon=Fraction(1))
+    norms = np.random.default_rng(7).gamma(3, 1 / 2, 4000)  # of the axial vector at rate 1, see the module
+    for failure in (Fraction(1, 2), Fraction(1, 20), Fraction(1, 200)):
+        bound = float(nuclear_noise_norm(3, rate, failure=failure) * rate) - float(rate) * 0.75**0.5
+        share = float((norms > bound).mean())
+        assert share <= float(failure) + 4 * (float(failure) / 4000) ** 0.5
+        assert share >= float(failure) / 2

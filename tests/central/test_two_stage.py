@@ -16,7 +16,7 @@ from enumeration import all_ballots
 from psephos import Ballot, Ledger, Profile, pairwise_margins, private_consensus
 from psephos.central import ListMechanism, TwoStage, plan_consensus, release_from_json, release_to_json, two_stage
 from psephos.central.two_stage import second_table, two_stage_order, two_stage_plan
-from psephos.errors import BudgetError, ParameterError
+from psephos.errors import AccuracyWarning, BudgetError, ParameterError
 from psephos.pairwise import margins_plain
 from psephos.privacy import InsecureBits, epsilon_of
 from psephos.privacy.audit import epsilon_lower_bound, mu_lower_bound
@@ -443,10 +443,12 @@ def test_the_exact_constants_solve_for_the_budget_of_the_list():
     assert plan.list_epsilon > 0
     back = math.log1p(plan.sample / plan.people * math.expm1(float(plan.list_epsilon)))
     assert back == pytest.approx(1e-16, rel=1e-9)
-    assert plan.list_delta == min(TINY * plan.people / plan.sample, Fraction(1, 2))
+    most = min(TINY * plan.people / plan.sample, Fraction(1, 2))
+    assert most * (1 - Fraction(1, 2**78)) <= plan.list_delta <= most
     published = plan_of(3, 10**18, epsilon=Fraction(1, 10**16), delta=TINY, constants="published")
-    assert published.list_epsilon * published.sample == Fraction(100, 16)  # t / 16
-    assert published.list_delta == TINY / 16
+    exact = Fraction(100, 16) / published.sample  # t / (16 n)
+    assert exact * (1 - Fraction(1, 2**78)) <= published.list_epsilon <= exact
+    assert TINY / 16 * (1 - Fraction(1, 2**78)) <= published.list_delta <= TINY / 16
     assert published.list_epsilon <= 1
 
 
@@ -480,14 +482,15 @@ def test_a_list_mechanism_gets_all_thousand_people_in_random_order(delta, bounde
     assert Counter(sample) == dict(SMALL.ballots())
     assert sample[:600].count(Ballot.strict([0, 1, 2])) < 450  # shuffled
     assert epsilon == 1
-    assert delta0 == (delta * Fraction(15, 16) if bounded else delta)
+    assert float(delta0) == pytest.approx(float(delta * Fraction(15, 16) if bounded else delta), rel=1e-15)
+    assert delta0 <= delta
     assert release.value.estimate is None
     assert release.value.status == "drawn"
     assert "all 1,000 people" in release.value.reason
 
 
 def test_a_list_mechanism_that_gives_no_order():
-    for answer in ([0, 0, 1], [0, 1], None, "xyz", [0, 1, 5], 7):
+    for answer in ([0, 0, 1], [0, 1], None, "xyz", [0, 1, 5], 7, [math.inf, 1, 2], [0.9, 2.7, 1.1], ["c", "b", "a"]):
         mechanism = ListMechanism(name="bad", run=lambda _sample, answer=answer, **_: answer)
         plan = plan_of(3, 1000, list_mechanism=mechanism)
         order, _ = two_stage_order(
@@ -524,6 +527,97 @@ def test_a_sample_of_a_larger_population(monkeypatch, reads, delta, bounded):
         sizes.append(numbers[Ballot.strict([0, 1])])
         assert budget["epsilon"] == plan.list_epsilon
     assert abs(np.mean(sizes) - 115.2) < 5 * (144 * 0.16 / len(sizes)) ** 0.5
+
+
+def test_what_a_list_mechanism_raises_goes_through_and_stays_paid(tmp_path):
+    def run(_sample, **_budget):
+        raise KeyError("mine")
+
+    paid = {"ledger": Ledger(tmp_path / "ledger.db"), "dataset": "d", "budget": ("1", "0")}
+    options = TwoStage(list_mechanism=ListMechanism(name="x", run=run))
+    with pytest.raises(KeyError, match="mine"):
+        private_consensus(SMALL, epsilon=1, mechanism="two-stage", two_stage=options, **paid)
+    with pytest.raises(BudgetError):
+        private_consensus(SMALL, epsilon=1, mechanism="two-stage", **paid)
+
+
+ODD = Fraction(1, 999_999_999_999_999_999_999_999_999_989)  # no decimal, and as long as a budget may be
+
+
+@pytest.mark.parametrize(
+    ("m", "people", "epsilon", "delta", "options"),
+    [
+        (3, 10**11 + 3, "1e-10", Fraction(1, 10**25), {}),
+        (2, 10**12 + 39, "5e-12", Fraction(1, 10**25), {}),
+        (2, 10**14 + 3, "1.23456789012e-12", Fraction(0), {"constants": "published"}),
+        (3, 10**30 + 57, "1e-27", Fraction(0), {"constants": "published"}),
+        (3, 16, "1", ODD, {"bounded_time": True}),
+        (3, 16, "1", ODD, {"bounded_time": True, "constants": "published"}),
+    ],
+)
+def test_odd_budgets_of_the_list_are_paid_once_and_run(m, people, epsilon, delta, options):
+    """Parts of a budget are ratios that no one would type; our own list mechanism takes them."""
+    items = [f"i{u}" for u in range(m)]
+    profile = Profile.from_ballots(items, {Ballot.strict(range(m)): people - 1, Ballot.strict([1, 0, *range(2, m)]): 1})
+    plan = two_stage_plan(m, people=people, epsilon=Fraction(epsilon), delta=delta, options=TwoStage(**options))
+    assert plan.branch == "list"
+    release = private_consensus(
+        profile, epsilon=epsilon, delta=delta, mechanism="two-stage", two_stage=TwoStage(**options)
+    )
+    assert epsilon_of(release.event, delta) <= Fraction(epsilon)
+    assert release_to_json(release_from_json(release_to_json(release))) == release_to_json(release)
+
+
+def test_the_loss_of_a_sample_is_within_the_budget_at_any_working_precision():
+    for precision in (53, 128, 300):
+        with flint.ctx.workprec(precision):
+            for people in range(10**15, 10**15 + 40):
+                plan = plan_of(2, people, epsilon=Fraction(1, 10**14), delta=TINY)
+                assert plan.sample < people
+                assert epsilon_of(plan.event(), TINY) <= plan.epsilon
+
+
+@pytest.mark.parametrize(
+    ("m", "people", "epsilon", "delta"),
+    [
+        (3, 10**4, "1e5", DELTA),
+        (3, 10**4, "1e9", DELTA),
+        (2, 10**3998, "1", Fraction(0)),
+        (400, 10, "1", Fraction(0)),
+    ],
+)
+def test_bounded_time_refuses_what_would_take_forever(m, people, epsilon, delta):
+    with pytest.raises(ParameterError, match="right to more than 2048 bits"):
+        plan_of(m, people, epsilon=Fraction(epsilon), delta=delta, bounded_time=True)
+
+
+def test_long_numbers_of_an_event_survive_json():
+    profile = Profile.from_ballots(["a", "b", "c"], {Ballot.strict([0, 1, 2]): 10**500, Ballot.strict([2, 1, 0]): 7})
+    release = private_consensus(profile, epsilon=1, mechanism="two-stage", two_stage=TwoStage(bounded_time=True))
+    assert len(str(release.event.distance)) > 400
+    assert release_to_json(release_from_json(release_to_json(release))) == release_to_json(release)
+    odd = "0." + "1234567891" * 20
+    for mechanism in ("nuclear", "laplace"):
+        release = private_consensus(profile, epsilon=odd, mechanism=mechanism)
+        assert release_from_json(release_to_json(release)).event == release.event
+    for text in (None, 3, "x", "1/0", "-1", "1" * 5000):
+        with pytest.raises(ParameterError, match="rate must be an exact number"):
+            event_from_json({"event": "nuclear", "rate": text, "sensitivity": "1"})
+
+
+def test_a_delta_too_small_to_share_is_refused():
+    for options in ALL_OPTIONS:
+        with pytest.raises(ParameterError, match=r"delta must be 0 or >= 1\.6e-299"):
+            two_stage_plan(3, people=1000, epsilon=Fraction(1), delta=Fraction(1, 10**299), options=options)
+
+
+def test_a_ranking_that_used_nothing_says_so():
+    for epsilon, text in (("1e-4", "nothing of the data is used"), ("0.01", "mostly noise")):
+        with pytest.warns(AccuracyWarning, match=text):
+            private_consensus(SMALL, epsilon=epsilon, mechanism="two-stage")
+    assert plan_consensus(3, epsilon=1, people=10**6, mechanism="two-stage").score_sd == pytest.approx(
+        2**0.5 * 2**0.5 * 18, rel=1e-6
+    )  # two margins, noise of scale 2 * 3 D / epsilon
 
 
 def test_our_own_list_mechanism_is_noise_on_margins_of_the_sample():
@@ -684,14 +778,20 @@ def test_ties_and_truncated_ballots(unranked):
 
 
 def test_refusals_and_the_ledger(tmp_path):
-    with pytest.raises(ParameterError, match="of a known number of people"):
+    with pytest.raises(ParameterError, match="needs to know how many people"):
         plan_consensus(4, epsilon=1, mechanism="two-stage")
-    with pytest.raises(ParameterError, match="of a known number of people"):
+    with pytest.raises(ParameterError, match="is for ballots, not for comparisons"):
         plan_consensus(4, epsilon=1, mechanism="two-stage", people=10, pairs=2)
     with pytest.raises(ParameterError, match="two_stage is for mechanism two-stage"):
         private_consensus(SMALL, epsilon=1, mechanism="laplace", two_stage=TwoStage())
-    with pytest.raises(ParameterError, match="constants must be one of"):
-        TwoStage(constants="tight")
+    with pytest.raises(ParameterError, match="post_processing must be one of"):
+        plan_consensus(4, epsilon=1, post_processing="junk")
+    for wrong in ({"constants": "tight"}, {"bounded_time": "yes"}, {"list_mechanism": "x"}, {"most_records": 0}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            TwoStage(**wrong)
+    for wrong in ({"name": ""}, {"name": 1}, {"run": 3}, {"reads": "all"}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            ListMechanism(**{"name": "x", "run": print, **wrong})
     ledger = Ledger(tmp_path / "ledger.db")
     paid = {"ledger": ledger, "dataset": "d", "budget": ("3", "0")}
     first = private_consensus(SMALL, epsilon=1, mechanism="two-stage", request_id="r", **paid)

@@ -67,6 +67,7 @@ __all__ = ["Rounded", "cost_bound", "round_to_tournament"]
 _TIE_BREAK = 1 / 128
 _TOLERANCE = 1e-4  # of the solver, in units of the distance of clipping
 _MAX_STEPS = 100_000
+_LONG = 1e9  # seconds; the solver takes no infinity
 _GRID_BITS = 20
 _CLIPPING_IS_EXACT = 3  # items
 
@@ -214,7 +215,7 @@ def _nearest(lower: Floats, upper: Floats, m: int, seconds: float) -> Floats:
         eps_abs=_TOLERANCE,
         eps_rel=_TOLERANCE,
         max_iters=_MAX_STEPS,
-        time_limit_secs=seconds,
+        time_limit_secs=min(seconds, _LONG),
         verbose=False,
     )
     found: Floats = np.atleast_1d(np.asarray(solution["x"], dtype=np.float64))[1:]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos._check import Exact, check_choice, check_integer, check_level, check_real, positive
+from psephos._check import Exact, check_choice, check_integer, check_level, check_real, exact
 from psephos._extras import load_extra
 from psephos.central.borda import borda_margins
 from psephos.central.certified import cost_bound, round_to_tournament
@@ -37,7 +37,7 @@ from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_order
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
-from psephos.kemeny.ptas import near_optimal
+from psephos.kemeny.ptas import SchemeResult, near_optimal
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
@@ -46,7 +46,7 @@ from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_i
 from psephos.privacy.events import Event
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.ledger import Ledger
-from psephos.privacy.noise_norms import gaussian_norm_upper, laplace_norm_upper
+from psephos.privacy.noise_norms import gaussian_norm_quantile_upper, laplace_norm_quantile_upper
 from psephos.privacy.release import Release
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.names import require_public_items
@@ -110,7 +110,8 @@ def private_consensus(
         ``laplace``, ``gaussian`` or ``nuclear``, of which ``auto`` then takes the least.
     xi
         For ``certified`` and ``two-stage``: the ranking costs at most 1 + xi times the least on the table that is
-        solved; a number > 0.
+        solved; a number > 0 and <= 1000. ``certified`` says what was proved, which may be less, and finds the optimum
+        itself for up to 20 items.
     two_stage
         How ``two-stage`` runs, if not by default (:class:`psephos.central.TwoStage`).
     level
@@ -159,7 +160,7 @@ def private_consensus(
     check_choice(unranked, "unranked", ("last", "missing"))
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     limit = check_real(time_limit, "time_limit", low=0.0)
-    factor = positive(xi, "xi")
+    factor = check_xi(xi)
     if post_processing == "certified":
         load_extra("scs", "certified")  # before anything is paid
     if level is not None:
@@ -195,8 +196,8 @@ def private_consensus(
             order, event = drawn_order(data, plan, unranked=unranked, xi=factor, time_limit=limit, bits=bits)
             value = _drawn(data.items, order, plan, units)
         else:
-            exact = exact_margins(data, plan, unranked, bits)
-            table, noise, event = noisy_margins(exact, plan, answers=answers, bits=bits)
+            counted = exact_margins(data, plan, unranked, bits)
+            table, noise, event = noisy_margins(counted, plan, answers=answers, bits=bits)
             known = None if not answers else complete_answers(data.m, answers)
             estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
             value = _consensus(estimate, plan, units, answers, post_processing, factor, limit)
@@ -217,6 +218,15 @@ def private_consensus(
         to_json=release_to_json,
         from_json=release_from_json,
     )
+
+
+def check_xi(value: object) -> Fraction:
+    """The slack of a factor: a number > 0 and <= 1000."""
+    allowed = "a number > 0 and <= 1000"
+    xi = exact(value, "xi", allowed)
+    if not 0 < xi <= 1000:
+        raise ParameterError(f"xi must be {allowed}, got {value!r}")
+    return xi
 
 
 def check_public_facts(data: object, unit: object) -> int:
@@ -382,11 +392,12 @@ def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction,
     weights = (rounded.margins + units) * Fraction(1, 2)
     np.fill_diagonal(weights, Fraction(0))
     result = near_optimal(weights, xi=xi, time_limit=time_limit / 2)
+    failure = Fraction(1, 20)
     if isinstance(plan.scales, Fraction):
-        noise = nuclear_noise_norm(m, plan.scales)
+        noise = nuclear_noise_norm(m, plan.scales, failure=failure)
     elif isinstance(plan.scales, NoiseLaw):
-        norm = gaussian_norm_upper if plan.mechanism == "gaussian" else laplace_norm_upper
-        noise = norm(m, plan.scales.scale)
+        norm = gaussian_norm_quantile_upper if plan.mechanism == "gaussian" else laplace_norm_quantile_upper
+        noise = norm(m, plan.scales.scale, failure)
     else:
         raise ParameterError(f"certified is not for mechanism {plan.mechanism}")
     closed = result.certificate
@@ -409,18 +420,26 @@ def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction,
         estimate=estimate,
         certificate=Certificate(
             xi=xi,
+            factor=_factor(result),
             closed_by=closed,
             nearest=rounded.solver,
-            distance=_up(rounded.distance),
-            noise_norm=_up(noise),
-            cost_bound=_up(cost_bound(m, rounded.distance, noise)),
+            distance=_up(rounded.distance, 1000),
+            noise_norm=_up(noise, 1000),
+            cost_bound=_up(cost_bound(m, rounded.distance, noise), 1000),
+            level=float(1 - failure),
         ),
     )
 
 
-def _up(votes: Fraction) -> Fraction:
-    """Rounded up to a thousandth of a vote, so that a bound is short to write down."""
-    return Fraction(math.ceil(votes * 1000), 1000)
+def _factor(result: SchemeResult) -> Fraction | None:
+    if result.cost == result.lower_bound:
+        return Fraction(1)
+    return _up(result.cost / result.lower_bound, 10**6) if result.lower_bound else None
+
+
+def _up(x: Fraction, parts: int) -> Fraction:
+    """Rounded up to this many parts of 1, so that a bound is short to write down."""
+    return Fraction(math.ceil(x * parts), parts)
 
 
 def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: int) -> Consensus:

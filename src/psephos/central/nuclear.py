@@ -44,13 +44,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.central.noisy_table import add_noise
+from psephos.errors import ParameterError
 from psephos.pairwise.estimate import PartedNoise
 from psephos.privacy.balls import order_nuclear_norm_upper, sqrt_upper
 from psephos.privacy.bits import BitSource
 from psephos.privacy.events import NuclearEvent
-from psephos.privacy.spectral import expected_operator_norm_upper, nuclear_entry_variance, nuclear_noise
+from psephos.privacy.spectral import (
+    expected_operator_norm_upper,
+    nuclear_entry_variance,
+    nuclear_noise,
+    operator_norm_quantile_upper,
+)
 
-__all__ = ["nuclear_margins", "nuclear_noise_law", "nuclear_noise_norm", "nuclear_rate", "nuclear_sensitivity"]
+__all__ = [
+    "check_nuclear_size",
+    "nuclear_margins",
+    "nuclear_noise_law",
+    "nuclear_noise_norm",
+    "nuclear_rate",
+    "nuclear_sensitivity",
+]
+
+_MOST_ITEMS = 128  # half a minute
+
+
+def check_nuclear_size(m: int) -> None:
+    """Refuse more items than a draw can take: the time grows like the fourth power and more of their number."""
+    if m > _MOST_ITEMS:
+        raise ParameterError(f"mechanism nuclear takes at most {_MOST_ITEMS} items, got {m}")
 
 
 def nuclear_sensitivity(m: int) -> Fraction:
@@ -90,13 +111,16 @@ def nuclear_margins(margins: NDArray[Any], rate: Fraction, *, bits: BitSource) -
     return noisy, NuclearEvent(rate=rate, sensitivity=nuclear_sensitivity(m))
 
 
-def nuclear_noise_norm(m: int, rate: Fraction) -> Fraction:
+def nuclear_noise_norm(m: int, rate: Fraction, *, failure: Fraction | None = None) -> Fraction:
     """A rational >= the mean operator norm of the noise, in votes: that of X, plus what rounding can add at most.
 
-    A table R of roundings in [-1/2, 1/2] has singular values in equal pairs, so the square of its norm is at most
-    ``sum over u < v of R[u, v]^2 <= D/4``.
+    With ``failure``, between 0 and 1: one that the norm exceeds with at most this probability. A table R of roundings
+    in [-1/2, 1/2] has singular values in equal pairs, so the square of its norm is at most ``sum over u < v of
+    R[u, v]^2 <= D/4``.
 
-    >>> round(float(nuclear_noise_norm(8, nuclear_rate(8, epsilon=Fraction(1)))), 1)
-    236.8
+    >>> rate = nuclear_rate(8, epsilon=Fraction(1))
+    >>> [round(float(nuclear_noise_norm(8, rate, failure=failure)), 1) for failure in (None, Fraction(1, 20))]
+    [236.8, 326.0]
     """
-    return expected_operator_norm_upper(m) / rate + sqrt_upper(Fraction(m * (m - 1), 8))
+    norm = expected_operator_norm_upper(m) if failure is None else operator_norm_quantile_upper(m, failure)
+    return norm / rate + sqrt_upper(Fraction(m * (m - 1), 8))

@@ -16,8 +16,8 @@ from psephos.central.kwiksort import kwiksort_law
 from psephos.central.laplace import laplace_law
 from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import MarginSensitivity, margin_sensitivity
-from psephos.central.nuclear import nuclear_noise_law, nuclear_rate
-from psephos.central.post_processing import PostProcessing
+from psephos.central.nuclear import check_nuclear_size, nuclear_noise_law, nuclear_rate
+from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing
 from psephos.central.probe import ProbeScales, probe_scales
 from psephos.central.second_moment import PURE_SHARE, MomentScales, second_moment_scales_pure
 from psephos.central.shaped import ShapedScales, shaped_noise, shaped_scales
@@ -88,10 +88,13 @@ class Plan:
 
     @property
     def score_sd(self) -> float | None:
-        """Standard deviation of the noise on each row sum of the margins, in votes; ``None`` without a table.
+        """Standard deviation of the noise on each row sum of the margins, in votes; ``None`` without noisy margins.
 
-        For ``probe`` the smaller, which it has if it measures scores.
+        For ``probe`` the smaller, which it has if it measures scores; for ``two-stage`` that of margins it ranks by.
         """
+        if isinstance(self.scales, TwoStagePlan):
+            sd = self.scales.margin_sd
+            return None if sd is None else sd * math.sqrt(self.items - 1)
         if isinstance(self.scales, ProbeScales):
             return float(min(self.scales.row_sum, _MANY))
         if isinstance(self.law, PartedNoise):  # m - 1 of the m dimensions of row sums: their mean is 0
@@ -122,7 +125,7 @@ def plan_consensus(
         The guarantee: nats, and 0 <= delta < 1; delta 0 means pure.
     mechanism
         ``laplace`` or ``gaussian`` (delta > 0): noise on every margin. ``nuclear`` (pure, ballots): noise on all
-        margins together, less of it from 4 items on. ``borda``: scores alone. ``shaped`` (delta > 0): less noise on
+        margins together, less of it from 3 items on. ``borda``: scores alone. ``shaped`` (delta > 0): less noise on
         scores than on cycles. ``probe`` (delta > 0): a look at the margins, then scores or margins, as it suggests.
         ``exponential`` (pure, at most 20 items), ``kwiksort`` and, for ballots, ``footrule`` and ``two-stage`` (which
         needs to know ``people``): one ranking and no table. ``auto`` chooses and says why.
@@ -143,7 +146,7 @@ def plan_consensus(
     >>> plan.mechanism, round(plan.law.sd, 1)
     ('gaussian', 56.7)
     >>> [plan_consensus(10, epsilon=1, people=n).mechanism for n in (100, 100_000)]
-    ['borda', 'laplace']
+    ['borda', 'nuclear']
     """
     check_integer(m, "m", low=1)
     check_choice(mechanism, "mechanism", MECHANISMS)
@@ -166,20 +169,31 @@ def plan_consensus(
     if mechanism == "nuclear" and cap is not None:
         raise ParameterError("mechanism nuclear is for ballots: answers in cycles, as comparisons are, break its bound")
     if mechanism == "two-stage" and (cap is not None or people is None):
-        raise ParameterError("mechanism two-stage is for ballots of a known number of people")
+        raise ParameterError(
+            "mechanism two-stage needs to know how many people there are"
+            if cap is None
+            else "mechanism two-stage is for ballots, not for comparisons"
+        )
+    if not isinstance(two_stage, TwoStage | None):
+        raise ParameterError(f"two_stage must be a TwoStage or None, got {two_stage!r}")
     if two_stage is not None and mechanism != "two-stage":
-        raise ParameterError("two_stage is for mechanism two-stage")
+        raise ParameterError(f"two_stage is for mechanism two-stage, got mechanism {mechanism}")
+    check_choice(post_processing, "post_processing", POST_PROCESSINGS)
+    if mechanism == "nuclear":
+        check_nuclear_size(m)
     if intervals and mechanism in (*DRAWN, "nuclear"):
         why = "has no rank intervals" if mechanism == "nuclear" else "releases no table to give rank intervals of"
         raise ParameterError(f"mechanism {mechanism} {why}")
     certified = post_processing == "certified"
     if certified and mechanism not in ("auto", *_ON_MARGINS):
-        raise ParameterError(f"certified is for noise on margins ({', '.join(_ON_MARGINS)}), not for {mechanism}")
+        raise ParameterError(
+            f"post_processing certified is for noise on margins: {', '.join(_ON_MARGINS)}, got mechanism {mechanism}"
+        )
     chosen, reason = (
         (mechanism, "asked for")
         if mechanism != "auto"
         else (
-            _least_on_margins(m, eps, dlt, margins, cap=cap)
+            _least_on_margins(m, eps, dlt, margins, ballots=cap is None and not intervals)
             if certified
             else _choose(m, eps, dlt, margins, rows, cap=cap, people=people, intervals=intervals)
         )
@@ -260,10 +274,10 @@ def _against(noise: dict[Chosen, float]) -> str:
 
 
 def _least_on_margins(
-    m: int, epsilon: Fraction, delta: Fraction, margins: MarginSensitivity, *, cap: int | None
+    m: int, epsilon: Fraction, delta: Fraction, margins: MarginSensitivity, *, ballots: bool
 ) -> tuple[Chosen, str]:
     """The mechanism of ``auto`` for a table whose margins all have noise of one law."""
-    noise = _noise_on_margins(m, epsilon, delta, margins, ballots=cap is None)
+    noise = _noise_on_margins(m, epsilon, delta, margins, ballots=ballots)
     chosen = min(noise, key=lambda name: noise[name])
     return chosen, f"the least noise on margins: {_against(noise)}"
 

@@ -34,42 +34,53 @@ from psephos.scores.ranks import RankIntervals
 __all__ = ["SCHEMA", "Certificate", "Consensus", "release_from_json", "release_to_json"]
 
 SCHEMA = "psephos.release/1"
-_BOUNDS = ("xi", "distance", "noise_norm", "cost_bound")  # the numbers of a certificate
+_BOUNDS = ("xi", "factor", "distance", "noise_norm", "cost_bound")  # the exact numbers of a certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What ``certified`` post-processing proves of a ranking, for every population.
+    """What ``certified`` post-processing proves of a ranking, whatever the people said.
 
-    Unless ``closed_by`` is ``open``, the ranking costs the people at most ``(1 + xi)`` times the least, plus
-    ``(2 + xi)`` times the largest error that the solved table makes in the cost of a ranking. That error is at most
-    ``(N_m / 4) (distance + norm of the noise)``: :attr:`cost_bound` puts the mean of the norm there. Where unranked
-    items are missing, and for comparisons, both costs count half a vote for each answer that was not given.
+    With probability at least :attr:`level` over the noise, the ranking costs at most :attr:`factor` times what the best
+    ranking costs, plus :attr:`excess` votes: one vote is one person who disagrees on one pair. Where unranked items are
+    missing, and for comparisons, costs count half a vote for each answer that was not given; a factor of 1 does not
+    care. N_m is the nuclear norm of the margins of one strict ballot (``docs/proofs/central_worst_case.md``).
 
     Attributes
     ----------
     xi
-        What was asked for.
+        What was asked for: a factor of at most 1 + xi.
+    factor
+        What was proved: the cost on the solved table divided by the lower bound there, rounded up; ``None`` if the
+        lower bound is 0 and the cost is not.
     closed_by
-        What proves the factor on the table that was solved: ``exact`` (an optimum), ``bound`` (a lower bound by linear
-        programming), ``scheme`` (one by cutting the table in parts, :mod:`psephos.kemeny.ptas`), or ``open``: time ran
-        out, and only the gap is known.
+        What proves it: ``exact`` (an optimum), ``bound`` (a lower bound by linear programming), ``scheme`` (one by
+        cutting the table in parts, :mod:`psephos.kemeny.ptas`), or ``open``: time ran out before 1 + xi was reached.
     nearest
-        How the table was found: ``none`` (the release itself was possible), ``clip``, or ``scs``.
+        How the solved table was found: ``none`` (the release itself was possible), ``clip``, or ``scs``.
     distance
         Its operator norm distance to the release is at most this, in votes.
     noise_norm
-        At least the mean operator norm of the noise, in votes.
+        What the operator norm of the noise exceeds with probability at most 1 - level, in votes.
     cost_bound
-        ``(N_m / 4) (distance + noise_norm)``, in votes.
+        ``(N_m / 4) (distance + noise_norm)``: the solved table errs in the cost of any ranking by no more, in votes.
+    level
+        A probability.
     """
 
     xi: Fraction
+    factor: Fraction | None
     closed_by: Literal["exact", "bound", "scheme", "open"]
     nearest: str
     distance: Fraction
     noise_norm: Fraction
     cost_bound: Fraction
+    level: float
+
+    @property
+    def excess(self) -> Fraction | None:
+        """``(1 + factor) cost_bound``, in votes; ``None`` without a factor."""
+        return None if self.factor is None else (1 + self.factor) * self.cost_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,16 +254,26 @@ def release_from_json(text: str) -> Release[Consensus]:
     )
 
 
-def _certificate_to_json(certificate: Certificate) -> dict[str, str]:
-    numbers = {name: decimal_text(getattr(certificate, name)) for name in _BOUNDS}
-    return {"closed_by": certificate.closed_by, "nearest": certificate.nearest, **numbers}
+def _certificate_to_json(certificate: Certificate) -> dict[str, Any]:
+    numbers = {name: _text(getattr(certificate, name)) for name in (*_BOUNDS, "excess")}
+    return {"closed_by": certificate.closed_by, "nearest": certificate.nearest, "level": certificate.level, **numbers}
 
 
 def _certificate_from_json(data: dict[str, Any] | None) -> Certificate | None:
     if data is None:  # answers stored by earlier versions have no such entry
         return None
-    numbers = {name: Fraction(data[name]) for name in _BOUNDS}
-    return Certificate(closed_by=data["closed_by"], nearest=data["nearest"], **numbers)
+    xi, factor, *sizes = (_number(data[name]) for name in _BOUNDS)
+    distance, noise_norm, cost_bound = (x or Fraction(0) for x in sizes)
+    return Certificate(
+        xi=xi or Fraction(0),
+        factor=factor,
+        closed_by=data["closed_by"],
+        nearest=data["nearest"],
+        distance=distance,
+        noise_norm=noise_norm,
+        cost_bound=cost_bound,
+        level=data["level"],
+    )
 
 
 def _ranks_to_json(value: Consensus) -> dict[str, Any]:

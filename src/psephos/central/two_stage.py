@@ -29,7 +29,8 @@ mechanism that is handed in claims is taken on trust.
 ``bounded_time`` every draw takes a fixed number of bits, the law is kept up to a total variation distance eta
 (:mod:`psephos.privacy.bounded`), and privacy pays for it: with delta > 0 by a sixteenth of it; else the ranking is,
 with probability ``lambda = 2^-ceil(log2 N)``, one drawn without looking at the data, which makes up for eta exactly.
-This repair protects the ranking, so nothing else that depends on the table is released.
+This repair protects the ranking, so nothing else that depends on the table is released; whoever times the run, or
+counts its bits, may see which of the two was drawn.
 """
 
 from __future__ import annotations
@@ -38,17 +39,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos._check import check_choice, check_integer
+from psephos._check import check_choice, check_integer, shorter
 from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import margin_sensitivity
 from psephos.errors import ParameterError
 from psephos.kemeny import solve
 from psephos.kemeny.ptas import near_optimal
+from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.balls import ball, dyadic_below, gaussian_quantile, log_mixed_exp, lower, sqrt_upper, upper
@@ -74,6 +77,8 @@ __all__ = ["ListMechanism", "TwoStage", "TwoStagePlan", "two_stage_order", "two_
 
 _STRONG = Fraction(7, 8)
 _MOST_RECORDS = 10**6
+_MOST_BITS = 2048  # of accuracy in bounded time
+_LEAST_DELTA = Fraction(16, 10**300)  # a sixteenth of it is the least delta that calibration takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +90,11 @@ class ListMechanism:
     name
         What a ledger calls it.
     run
-        ``run(sample, epsilon=, delta=, bits=)`` gives an order of the items, positions best first. It must be
-        (epsilon, delta)-private under replacement of one ballot: that is the caller's claim, and the guarantee rests
-        on it. What is no order counts as the listed one.
+        ``run(sample, epsilon=, delta=, bits=)`` gives an order of the items, their *positions* (whole numbers from 0,
+        not names), best first. It must be (epsilon, delta)-private, for the epsilon and delta that it is handed, under
+        replacement of one ballot: that is the caller's claim, and the guarantee rests on it. What is no such order
+        counts as the listed one. An exception is an outcome like any other: it goes through as it is, and the budget
+        stays spent.
     reads
         ``list``: the sample is a list of :class:`~psephos.profile.Ballot`, in random order. ``numbers``: a
         :class:`~psephos.profile.Profile`, which is not expanded.
@@ -99,6 +106,10 @@ class ListMechanism:
 
     def __post_init__(self) -> None:
         check_choice(self.reads, "reads", ("list", "numbers"))
+        if not isinstance(self.name, str) or not self.name:
+            raise ParameterError(f"name must be a text that is not empty, got {self.name!r}")
+        if not callable(self.run):
+            raise ParameterError(f"run must be a function, got {self.run!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +119,16 @@ class TwoStage:
     Attributes
     ----------
     constants
-        ``exact``: noise that spends all of (epsilon, delta); ``published``: that of the published proof.
+        ``exact``: noise that spends all of (epsilon, delta); ``published``: that of the published proof, for epsilon
+        up to 1 and delta below 1/2.
     bounded_time
-        Whether every random draw takes a fixed number of bits, at a stated distance from its law.
+        Whether every random draw takes a fixed number of bits, at a distance from its law that the release's event
+        states and the guarantee allows for.
     list_mechanism
-        For samples; ``None``: noisy margins of the drawn ballots.
+        For the branch ``list``; ``None``: noisy margins of the drawn ballots.
     most_records
-        A sample of more people than this is refused, where they are drawn one by one.
+        A sample of more people than this is refused where they would be drawn one by one: for a list mechanism that
+        reads lists, and in bounded time.
     """
 
     constants: Literal["exact", "published"] = "exact"
@@ -125,6 +139,10 @@ class TwoStage:
     def __post_init__(self) -> None:
         check_choice(self.constants, "constants", ("exact", "published"))
         check_integer(self.most_records, "most_records", low=1)
+        if not isinstance(self.bounded_time, bool):
+            raise ParameterError(f"bounded_time must be True or False, got {self.bounded_time!r}")
+        if not isinstance(self.list_mechanism, ListMechanism | None):
+            raise ParameterError(f"list_mechanism must be a ListMechanism or None, got {self.list_mechanism!r}")
 
     def facts(self) -> dict[str, object]:
         """The options as a ledger writes them down."""
@@ -190,6 +208,20 @@ class TwoStagePlan:
             return None
         return BoundedNoise(noise=self.strong, k=self.k).bits_per_draw
 
+    @property
+    def margin_sd(self) -> float | None:
+        """Standard deviation of the noise on margins, as if all people had answered, in votes.
+
+        ``None`` for a list mechanism that was handed in; infinite in the branch ``fixed``.
+        """
+        if self.branch == "fixed":
+            return math.inf
+        if self.weak is not None:
+            return self.weak.sd
+        if self.options.list_mechanism is not None:
+            return None
+        return _list_law(self).sd * float(min(Fraction(self.people, self.sample), Fraction(10**150)))
+
     def event(self) -> Event:
         """What runs, for the accountant."""
         ideal: Event = ConstantEvent()
@@ -249,7 +281,9 @@ def two_stage_plan(
         )
     t = epsilon * people
     # Bounded time keeps a sixteenth of delta for its distance; the published constants have it to spare.
-    kept = delta * Fraction(15, 16) if options.bounded_time and not published else delta
+    kept = shorter(delta * Fraction(15, 16)) if options.bounded_time and not published else delta
+    if 0 < delta < _LEAST_DELTA:
+        raise ParameterError(f"delta must be 0 or >= 1.6e-299 for mechanism two-stage, got {float(delta):.3g}")
     branch: Literal["fixed", "counts", "list"] = "fixed"
     threshold, sample, list_epsilon, list_delta = None, 0, epsilon, kept
     strong = weak = None
@@ -343,14 +377,28 @@ def _threshold(m: int, people: int, epsilon: Fraction, delta: Fraction, publishe
 def _before_sampling(ratio: Fraction, epsilon: Fraction, delta: Fraction, published: bool) -> tuple[Fraction, Fraction]:
     """What a list mechanism may spend on one of ``ratio`` people; rounded down."""
     if published:
-        return epsilon * ratio / 16, delta / 16
+        return shorter(epsilon * ratio / 16), shorter(delta / 16)
     if ratio == 1:
         return epsilon, delta
-    return lower(lambda: log_mixed_exp(epsilon, ratio)), min(delta * ratio, Fraction(1, 2))
+    most = min(delta * ratio, Fraction(1, 2))
+    # The slack is more than what accounting, rounded up, adds again: the loss before sampling is convex in that after.
+    return lower(lambda: log_mixed_exp(epsilon, ratio)) * (1 - Fraction(1, 2**48)), shorter(most)
 
 
 def _distance(m: int, people: int, epsilon: Fraction, delta: Fraction, published: bool) -> tuple[Fraction, Fraction]:
     """eta and lambda of the module."""
+    distance, mixture = Fraction(0), Fraction(0)
+    if m <= _MOST_BITS // 6 and people < 2**_MOST_BITS and epsilon < _MOST_BITS:  # else one of the factors is too small
+        distance, mixture = _dyadics(m, people, epsilon, delta, published)
+    if distance < Fraction(1, 2**_MOST_BITS):
+        raise ParameterError(
+            f"bounded_time would need draws that are right to more than {_MOST_BITS} bits, with {m} items, epsilon "
+            f"{float(epsilon):.3g} and so many people"
+        )
+    return distance, mixture
+
+
+def _dyadics(m: int, people: int, epsilon: Fraction, delta: Fraction, published: bool) -> tuple[Fraction, Fraction]:
     if delta:
         if published:
             return _power(max(100 / delta, Fraction(people))), Fraction(0)
@@ -447,8 +495,8 @@ def _list_order(
         given = [kinds[label] for label in _labels(profile, plan, bits)]
     answer = mechanism.run(given, epsilon=plan.list_epsilon, delta=plan.list_delta, bits=bits)
     try:
-        order = tuple(int(i) for i in answer)
-    except (TypeError, ValueError):
+        order = tuple(index(i) for i in answer)
+    except TypeError:
         order = ()
     return order if sorted(order) == list(range(profile.m)) else tuple(range(profile.m))
 
@@ -481,12 +529,15 @@ def _drawn_profile(profile: Profile, plan: TwoStagePlan, bits: BitSource) -> Pro
     )
 
 
+def _list_law(plan: TwoStagePlan) -> NoiseLaw:
+    return least_noise_law(margin_sensitivity(plan.items, "person"), epsilon=plan.list_epsilon, delta=plan.list_delta)
+
+
 def _noisy_order(
     sample: Profile, plan: TwoStagePlan, *, unranked: Unranked, time_limit: float, bits: BitSource
 ) -> tuple[int, ...]:
     """Our own list mechanism: noise on all margins, and an order of least cost under the noisy table."""
-    m = sample.m
-    law = least_noise_law(margin_sensitivity(m, "person"), epsilon=plan.list_epsilon, delta=plan.list_delta)
+    m, law = sample.m, _list_law(plan)
     noise = SymmetricNoise(family="gaussian" if law.family == "rounded-gaussian" else "laplace", scale=law.scale)
     draws = iter(_draw(noise, m * (m - 1) // 2, plan, bits))
     margins = pairwise_margins(sample, unranked=unranked).astype(object)

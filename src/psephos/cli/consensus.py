@@ -152,16 +152,24 @@ def _table(release: Release[Consensus]) -> str:
     return "\n".join([*lines, "", _sentence(release)])
 
 
-def _certified(certificate: Certificate, units: int) -> str:
-    from psephos.privacy import decimal_text
-
-    extra = (2 + certificate.xi) * certificate.cost_bound
-    bound = f"{float(extra):.4g} votes ({float(extra / units):.3g} pairs a person)"
-    if certificate.closed_by == "open":
-        return f"time ran out before the ranking was certified; beside its gap, noise costs at most {bound} on average"
-    proof = {"exact": "an optimum", "bound": "a lower bound", "scheme": "a bound by parts"}[certificate.closed_by]
-    factor = decimal_text(1 + certificate.xi)
-    return f"certified by {proof}: it costs at most {factor} times the least possible, plus {bound} on average"
+def _certified(value: Consensus, certificate: Certificate, unit: str) -> str:
+    """What the certificate says, in one clause."""
+    if certificate.factor is None or certificate.excess is None:
+        return "time ran out before anything was proved of the ranking"
+    more = f"{float(certificate.excess):.4g} votes"
+    pairs = value.m * (value.m - 1) // 2
+    if certificate.excess >= value.units * pairs:
+        more += " (no bound: there are no more)"
+    elif unit == "person":
+        more += f" ({float(certificate.excess / value.units):.3g} of the {pairs} pairs of each person)"
+    open_end = "time ran out, but " if certificate.closed_by == "open" else ""
+    start = f"{open_end}with probability {100 * certificate.level:g}% over the noise it costs at most"
+    if certificate.factor == 1:
+        return f"{start} {more} more than the best ranking, whatever the people said"
+    half = "" if value.estimate is None or value.estimate.answers is not None else ", with half a vote for no answer"
+    return (
+        f"{start} {float(certificate.factor):.6g} times the best ranking{half}, plus {more}, whatever the people said"
+    )
 
 
 def _sentence(release: Release[Consensus]) -> str:
@@ -182,7 +190,7 @@ def _sentence(release: Release[Consensus]) -> str:
     if value.ranks is not None:
         text += f"; all ranks by mean score lie in their intervals with probability {100 * value.ranks.level:g}%"
     if value.certificate is not None:
-        text += f"; {_certified(value.certificate, value.units)}"
+        text += f"; {_certified(value, value.certificate, release.guarantee.unit)}"
     elif value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"

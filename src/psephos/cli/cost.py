@@ -17,7 +17,7 @@ def cost(
     epsilon: EpsilonOption,
     delta: DeltaOption = "0",
     people: Annotated[
-        int | None, typer.Option("--people", help="Number of people; adds the noise as a share of them.")
+        int | None, typer.Option("--people", help="Number of people; adds noise as a share of them, and two-stage.")
     ] = None,
     unit: Annotated[str, typer.Option("--unit", help="person or comparison.")] = "person",
     pairs: Annotated[

@@ -198,7 +198,9 @@ def near_optimal(
     deadline = start + seconds
     first = _descend(whole, _by_wins(whole), deadline)
     best = _Part(order=first, cost=_cost(whole, first), lower=_least_sum(whole))
-    if practical and not polynomial:
+    if practical and not polynomial and len(whole) <= MAX_ITEMS:  # an optimum costs little
+        best = _additive(whole, first, 0, deadline)
+    elif practical and not polynomial:
         share = 2 if _affordable_cut(whole, first, _hopeful_gap(best, factor)) else 1
         best = _close(best, factor, lambda gap: _additive(whole, first, gap, start + seconds / share))
     best = _close(best, factor, lambda gap: _scheme(whole, best.order, gap, deadline, polynomial))

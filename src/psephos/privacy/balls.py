@@ -133,7 +133,7 @@ def power_tail(ratio: Fraction, j: int) -> BallAt:
 
 
 def scaled_floor(value: BallAt, width: int) -> int:
-    """A whole number within 1 of ``2**width`` times a number in [0, 1], a fixed function of the two.
+    """A whole number within 5/4 of ``2**width`` times a number in [0, 1], a fixed function of the two.
 
     >>> scaled_floor(lambda _precision: ball(Fraction(1, 3)), 4)
     5
@@ -203,7 +203,8 @@ def rational_above(value: Ball, significant: int = 53) -> Fraction:
     >>> float(rational_above(flint.arb(1) / 3) - Fraction(1, 3)) < 1e-14
     True
     """
-    mantissa, exponent = value.upper().man_exp()
+    with flint.ctx.workprec(significant + 16):  # whatever the caller's is
+        mantissa, exponent = value.upper().man_exp()
     top, power = int(mantissa), int(exponent)
     extra = max(top.bit_length() - significant, 0)
     return Fraction(-(-top >> extra)) * Fraction(2) ** (power + extra)
@@ -224,9 +225,12 @@ def lower(value: Callable[[], Ball]) -> Fraction:
     """A rational <= a number that balls can be made of, and within a relative 2**-51 of it.
 
     >>> float(lower(lambda: ball(2).log()))
-    0.6931471805599452
+    0.6931471805599453
     """
-    return -rational_above(-_accurate(value))
+    found = _accurate(value)
+    with flint.ctx.workprec(128):
+        below = -found
+    return -rational_above(below)
 
 
 def _accurate(value: Callable[[], Ball]) -> Ball:

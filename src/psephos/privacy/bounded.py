@@ -48,6 +48,9 @@ from psephos.privacy.samplers import decided_magnitude, discrete_laplace_array, 
 __all__ = ["BoundedNoise", "SymmetricNoise", "bounded_below", "unrank"]
 
 
+_MANY = Fraction(10**150)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymmetricNoise:
     """A law on the integers, symmetric about 0.
@@ -69,6 +72,13 @@ class SymmetricNoise:
         if self.family == "gaussian":
             return rounded_gaussian_tail(self.scale, j)
         return (discrete_laplace_tail if self.family == "laplace" else power_tail)(self.scale, j)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation, roughly: that of the continuous law of this scale."""
+        if self.family == "gaussian":
+            return float(min(self.scale, _MANY))
+        return math.sqrt(2) * float(min(self.loss_scale(), _MANY))
 
     def loss_scale(self) -> Fraction:
         """A rational b such that a shift by s changes no probability by more than exp(s / b); not for normal noise."""
@@ -134,7 +144,7 @@ class BoundedNoise:
         return low
 
     def _distribution(self, i: int, width: int) -> int:
-        """G(i) of the module times ``2**(width + 2)``, a whole number; within 2 of F(i) times that."""
+        """G(i) of the module times ``2**(width + 2)``, a whole number; within 5/4 of F(i) times that."""
         one = 1 << (width + 2)
         if i >= 0:
             return one - scaled_floor(self.noise.tail(i + 1), width + 1)

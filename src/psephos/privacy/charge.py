@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +38,10 @@ def warn_if_noise(noise: float, possible: float) -> None:
 
     Both are public facts: ``noise`` is a standard deviation, ``possible`` what the score would be in unanimity.
     """
-    if noise > possible / 3:
+    if noise == math.inf:
+        text = "nothing of the data is used: the order is that of the list of items"
+        warnings.warn(AccuracyWarning(text), stacklevel=3)
+    elif noise > possible / 3:
         text = f"noise of standard deviation {noise:.3g} on scores of at most {possible:.3g}: the order is mostly noise"
         warnings.warn(AccuracyWarning(text), stacklevel=3)
 

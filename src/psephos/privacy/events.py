@@ -7,11 +7,12 @@ what it does not know. Serialised events go through a closed table of tags.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from psephos._check import Exact, exact, parse_delta
+from psephos._check import Exact, parse_delta, shorter
 from psephos.errors import ParameterError
 from psephos.privacy.balls import ball, dyadic_below, log_mixed_exp, sqrt_upper, upper
 from psephos.privacy.gaussian import epsilon_upper
@@ -188,6 +189,7 @@ class BoundedTimeEvent:
 
 
 _LARGEST_SHIFT = 1e6
+_RATIO = re.compile(r"\d{1,4300}(/[1-9]\d{0,4299})?", re.ASCII)  # as long as Python converts
 
 
 def float_above(value: Fraction) -> float:
@@ -294,7 +296,7 @@ def _epsilon_of_bounded(event: BoundedTimeEvent, delta: Fraction) -> Fraction:
         ideal = epsilon_of(event.ideal, 0)
         needed = event.distance / (event.mixture * event.least)
         return max(ideal, upper(lambda: ((1 + ball(ideal).exp()) * ball(needed)).log1p()))
-    ideal = epsilon_of(event.ideal, delta * Fraction(15, 16))
+    ideal = epsilon_of(event.ideal, shorter(delta * Fraction(15, 16)))
     if event.distance > dyadic_below(lambda: ball(delta / 16) / (1 + ball(ideal).exp())):
         raise ParameterError(f"no finite epsilon is known at delta {delta}: the law is not kept well enough")
     return ideal
@@ -318,7 +320,7 @@ def event_from_json(data: dict[str, Any]) -> Event:
     """The inverse of :func:`event_to_json`; an unknown tag is refused."""
     name = data.get("event", "")
     if name == "bounded-time":
-        numbers = {key: exact(data.get(key), key, "an exact number") for key in ("distance", "mixture", "least")}
+        numbers = {key: _stored(data.get(key), key) for key in ("distance", "mixture", "least")}
         return BoundedTimeEvent(ideal=event_from_json(data.get("ideal", {})), **numbers)
     if name in _COMPOSED:
         parts = [event_from_json(part) for part in data.get("parts", ())]
@@ -328,7 +330,14 @@ def event_from_json(data: dict[str, Any]) -> Event:
     kind = _TAGS.get(name)
     if kind is None:
         raise ParameterError(f"unknown event tag {name!r}; known are {', '.join((*_TAGS, *_COMPOSED))}")
-    return kind(**{field: exact(data.get(field), field, "an exact number") for field in kind.__dataclass_fields__})
+    return kind(**{field: _stored(data.get(field), field) for field in kind.__dataclass_fields__})
+
+
+def _stored(text: object, name: str) -> Fraction:
+    """A number as :func:`event_to_json` writes it: a ratio of whole numbers, which may have thousands of digits."""
+    if not isinstance(text, str) or not _RATIO.fullmatch(text):
+        raise ParameterError(f"{name} must be an exact number, as text, got {str(text)[:80]!r}")
+    return Fraction(text)
 
 
 def _all_of(kind: type[_Part], parts: list[Event], name: str) -> list[_Part]:

@@ -64,7 +64,7 @@ from psephos.errors import ParameterError
 from psephos.privacy.balls import Ball, ball, rational_above
 from psephos.privacy.bits import BitSource
 
-__all__ = ["expected_operator_norm_upper", "nuclear_entry_variance", "nuclear_noise"]
+__all__ = ["expected_operator_norm_upper", "nuclear_entry_variance", "nuclear_noise", "operator_norm_quantile_upper"]
 
 #: Bits of each uniform variable at the first attempt, beyond those of 1 / rate, and how many an item adds. Up to
 #: m = 80, 10 + 6.5 m bits are lost on the way from the variables to the entries.
@@ -153,6 +153,32 @@ def expected_operator_norm_upper(m: int) -> Fraction:
                 high = middle
         t = ball(low)
         return rational_above((t + (-t).exp() * beyond(t)) / 2)
+
+
+def operator_norm_quantile_upper(m: int, failure: Fraction) -> Fraction:
+    """A rational that the operator norm of X at rate 1 exceeds with probability at most ``failure``, 0 < failure < 1.
+
+    The norm exceeds t / 2 where some x_i exceeds t, which has at most the probability R(t) that
+    :func:`expected_operator_norm_upper` speaks of: the number of x_i expected beyond t.
+
+    >>> [round(float(operator_norm_quantile_upper(m, Fraction(1, 20))), 3) for m in (1, 2, 3, 8)]
+    [0.0, 1.498, 3.148, 10.936]
+    """
+    if m < 2:
+        return Fraction(0)
+    precision = 64 + _GUARD_PER_ITEM * m
+    with flint.ctx.workprec(precision):
+        beyond = flint.arb_poly(_tail_polynomial(_one_point_density(m, _identity(m // 2), precision)))
+        low, high = Fraction(0), Fraction(4 * m)
+        while not (-ball(high)).exp() * beyond(ball(high)) <= ball(failure):
+            low, high = high, 2 * high
+        for _ in range(24):
+            middle = (low + high) / 2
+            if (-ball(middle)).exp() * beyond(ball(middle)) <= ball(failure):
+                high = middle
+            else:
+                low = middle
+    return high / 2
 
 
 class _Uniforms:
