@@ -256,7 +256,7 @@ def test_more_items_than_a_draw_can_take_are_refused():
 
 
 def test_quantiles_of_the_norm_of_the_noise():
-    """At m = 3 the norm at rate 1 has the gamma law of shape 3 and scale 1/2: quantiles hold, and are not twice as safe."""
+    """At m = 3 the norm at rate 1 has the gamma law of shape 3 and scale 1/2."""
     rate = nuclear_rate(3, epsilon=Fraction(1))
     norms = np.random.default_rng(7).gamma(3, 1 / 2, 4000)  # of the axial vector at rate 1, see the module
     for failure in (Fraction(1, 2), Fraction(1, 20), Fraction(1, 200)):

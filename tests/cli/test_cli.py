@@ -21,6 +21,7 @@ from psephos import Ledger, pairwise_margins, read_preflib, solve
 from psephos.cli.output import csv_cell, write_csv
 
 ROOT = Path(__file__).parents[2]
+BURLINGTON = ROOT / "examples" / "burlington2006.toi"
 
 FOUR = (
     "# NUMBER ALTERNATIVES: 4\n# ALTERNATIVE NAME 1: =1+1\n# ALTERNATIVE NAME 2: \U0001f363, raw\n"
@@ -372,7 +373,7 @@ def test_options_that_say_nothing_about_comparisons_are_refused(psephos, put):
 
 
 def test_the_public_examples_are_ranked(psephos):
-    path = ROOT / "examples" / "burlington2006.toi"
+    path = BURLINGTON
     done = psephos("consensus", path, "--epsilon", "1", "--delta", "1e-6", "--format", "json")
     assert order(json.loads(done.stdout))[:3] == ["Bob Kiss", "Hinda Miller", "Kevin J. Curley"]
 
@@ -609,3 +610,43 @@ def test_every_mechanism_releases_a_ranking_in_every_format(psephos, put):
         args = ["consensus", "x.soi", "--epsilon", "1", "--delta", "1e-6", "--mechanism", mechanism]
         assert order(json.loads(psephos(*args, "--format", "json").stdout)) == ["3", "1", "2"]
     assert "one ranking of 130000 people" in psephos(*args).stdout
+
+
+# ------------------------------------------------------------------ certified, two-stage
+
+
+@pytest.mark.parametrize("epsilon", ["1", "1e-300"])
+def test_a_certified_consensus_says_what_it_proves(psephos, epsilon):
+    command = ["consensus", BURLINGTON, "--epsilon", epsilon, "--post-processing", "certified"]
+    text = psephos(*command).stdout
+    document = json.loads(psephos(*command, "--format", "json").stdout)
+    certificate = document["certificate"]
+    assert (certificate["closed_by"], certificate["factor"], certificate["level"]) == ("exact", "1", 0.95)
+    assert "with probability 95% over the noise it costs at most" in text
+    if epsilon == "1":
+        assert float(Fraction(certificate["excess"])) == pytest.approx(791.7, rel=0.01)
+        assert "votes (0.0809 of the 15 pairs of each person) more than the best ranking" in text
+    else:
+        assert "no bound: there are no more" in text
+
+
+def test_xi_and_combinations_that_make_no_sense(psephos):
+    for options, message in (
+        (["--xi", "0"], "xi must be a number > 0 and <= 1000, got '0'"),
+        (["--xi", "1e400"], "xi must be"),
+        (
+            ["--post-processing", "certified", "--mechanism", "borda"],
+            "post_processing certified is for noise on margins",
+        ),
+        (["--mechanism", "nuclear", "--level", "0.9"], "mechanism nuclear has no rank intervals"),
+        (["--mechanism", "two-stage", "--level", "0.9"], "releases no table"),
+    ):
+        done = psephos("consensus", BURLINGTON, "--epsilon", "1", *options, code=2)
+        assert message in done.stderr
+
+
+def test_two_stage_from_the_command(psephos):
+    done = psephos("consensus", BURLINGTON, "--epsilon", "1", "--mechanism", "two-stage")
+    assert "mechanism two-stage, one ranking of 9788 people" in done.stdout
+    table = psephos("cost", "--items", "6", "--epsilon", "1", "--people", "1000000").stdout
+    assert "two-stage: debits epsilon 1, delta 0; one ranking is released, and no table (epsilon times" in table

@@ -81,7 +81,7 @@ def test_many_items_are_fitted_as_few_are(data, m, link, regularisation):
     assert found.separated == dense.separated
     assert found.components == dense.components
     assert found.sampling == dense.sampling
-    assert found.regularisation == dense.regularisation
+    assert found.regularisation == pytest.approx(dense.regularisation, rel=1e-14)  # sums in another order
     if table.weight is None:
         # components of few items are solved exactly
         np.testing.assert_allclose(found.errors, dense.errors, rtol=1e-4, atol=1e-6)
