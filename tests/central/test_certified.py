@@ -103,11 +103,12 @@ def test_a_table_in_range_is_left_alone():
     assert (result.distance, result.solver) == (0, "none")
 
 
+@pytest.mark.slow
 def test_nearest_in_operator_norm():
     """Within 1/256 and the tolerances of an independent lower bound; and often nearer than clipping."""
     rng = np.random.default_rng(2)
     nearer = 0
-    for trial in range(9):
+    for trial in range(18):
         m = 4 + trial % 3
         table = released(rng, m, 100, float(rng.choice([30, 100, 400])))
         result = round_to_tournament(table, people=100)
@@ -117,7 +118,7 @@ def test_nearest_in_operator_norm():
             clipped = np.linalg.norm(np.clip(table, -100, 100) - table, 2)
             assert least * (1 - 1e-6) <= float(result.distance) <= least * (1 + 1 / 256) + clipped * 1e-3
             nearer += float(result.distance) < 0.98 * clipped
-    assert nearer >= 1
+    assert nearer >= 2
 
 
 def test_nearer_than_clipping():

@@ -307,7 +307,7 @@ def test_certified_many_items_within_a_factor():
     )
     value = private_consensus(profile, epsilon=5, post_processing="certified", xi="0.05").value
     certificate = value.certificate
-    assert certificate.closed_by in ("exact", "bound")
+    assert certificate.closed_by != "open"
     assert value.cost_released <= certificate.factor * value.lower_bound <= Fraction("1.05001") * value.lower_bound
     assert (certificate.factor == 1) is (value.status == "optimal")
     assert certificate.excess == (1 + certificate.factor) * certificate.cost_bound
@@ -322,7 +322,7 @@ def test_certified_with_rank_intervals():
         assert value.ranks is not None
     for limit in (math.inf, 0):
         assert private_consensus(
-            profile, epsilon="1e-4", post_processing="certified", mechanism="nuclear", time_limit=limit
+            profile, epsilon="1e-7", post_processing="certified", mechanism="nuclear", time_limit=limit
         ).value.certificate.nearest in ("scs", "clip")
 
 

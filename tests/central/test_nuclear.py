@@ -250,7 +250,6 @@ def test_less_noise_than_laplace():
 
 
 def test_more_items_than_a_draw_can_take_are_refused():
-    assert plan_consensus(128, epsilon=1, mechanism="nuclear").mechanism == "nuclear"
     with pytest.raises(ParameterError, match="at most 128 items, got 129"):
         plan_consensus(129, epsilon=1, mechanism="nuclear")
 

@@ -171,6 +171,7 @@ def _check_cut(a: np.ndarray, order: tuple[int, ...], cut, least: int) -> None:
     assert least >= parts + cross - cut.loss
 
 
+@pytest.mark.slow
 def test_cuts_over_a_limited_distance():
     """Windows shorter than the order, and the bound they give, for 60 to 90 items."""
     rng = np.random.default_rng(2)

@@ -72,7 +72,7 @@ def test_total_variation_to_the_ideal_law_exactly(noise, k):
     assert 0 < distance(law, *ideal(noise, bounded.reach)) <= Fraction(1, 2**k)
 
 
-@pytest.mark.parametrize("noise", SMALL[:1] + SMALL[3:5], ids=lambda noise: f"{noise.family} {noise.scale}")
+@pytest.mark.parametrize("noise", SMALL[:1] + SMALL[4:5], ids=lambda noise: f"{noise.family} {noise.scale}")
 def test_another_scale_would_be_found_out(noise):
     """The same comparison against the law of a scale larger by a quarter."""
     bounded = BoundedNoise(noise=noise, k=4)
@@ -82,7 +82,9 @@ def test_another_scale_would_be_found_out(noise):
     assert distance(law_of_draws(bounded), *ideal(other, bounded.reach)) > Fraction(1, 2**4)
 
 
-@pytest.mark.parametrize("noise", SMALL[:1] + SMALL[2:5], ids=lambda noise: f"{noise.family} {noise.scale}")
+@pytest.mark.parametrize(
+    "noise", SMALL[:1] + SMALL[2:3] + SMALL[4:5], ids=lambda noise: f"{noise.family} {noise.scale}"
+)
 def test_any_distribution_function_within_the_last_bit_will_do(noise, monkeypatch):
     """The proof asks of G only that it lies within 2**-b of F: it may fail to grow."""
     exact = BoundedNoise._distribution

@@ -87,7 +87,7 @@ def test_golden_norms(m):
     assert total * float(step) / 2 == pytest.approx({**OPERATOR, **LARGE}[m], abs=7e-4)
 
 
-@pytest.mark.parametrize("m", OPERATOR)
+@pytest.mark.parametrize("m", [m if m <= 6 else pytest.param(m, marks=pytest.mark.slow) for m in OPERATOR])
 def test_norms(m):
     norms_agree(m, 500, OPERATOR[m])
 
@@ -129,7 +129,7 @@ def two_item_law(rate, n, wrong):
         assert not accepts(planted, two_sided_exponential, scale)
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 9), pytest.param(Fraction(1), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rate", [pytest.param(rate, marks=pytest.mark.slow) for rate in (Fraction(1, 9), Fraction(1))])
 def test_two_items(rate):
     two_item_law(rate, 4000, Fraction(115, 100))
 
@@ -288,7 +288,7 @@ def moments_of(x):
     return x.sum(axis=1), (x**2).sum(axis=1), pairs, (x**3).sum(axis=1)
 
 
-@pytest.mark.parametrize("m", [4, 5, 6, 7])
+@pytest.mark.parametrize("m", [4, 5, *(pytest.param(m, marks=pytest.mark.slow) for m in (6, 7))])
 def test_spectra_have_the_moments_of_their_density(m):
     def check(x):
         return all(agrees(f, mean) for f, mean in zip(moments_of(x), spectral_moments(m), strict=True))
