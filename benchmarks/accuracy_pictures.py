@@ -41,7 +41,8 @@ def pictures(rows: list[dict[str, str]], folder: Path) -> None:
     for population, delta in kinds:
         some = [row for row in rows if (row["population"], row["delta"]) == (population, delta)]
         sizes = sorted({int(row["items"]) for row in some})
-        figure, panels = plt.subplots(1, len(sizes), figsize=(3.4 * len(sizes), 3.2), squeeze=False)
+        single = len(sizes) == 1
+        figure, panels = plt.subplots(1, len(sizes), figsize=(3.4 * len(sizes), 4.0 if single else 3.2), squeeze=False)
         for panel, m in zip(panels[0], sizes, strict=True):
             for mechanism, (colour, line) in STYLE.items():
                 at = defaultdict(list)
@@ -56,10 +57,12 @@ def pictures(rows: list[dict[str, str]], folder: Path) -> None:
             panel.set_ylim(bottom=0)
             panel.grid(alpha=0.3)
         panels[0][0].set_ylabel("mean excess Kendall cost")
-        figure.legend(*panels[0][0].get_legend_handles_labels(), loc="lower center", ncols=10, fontsize="small")
+        figure.legend(
+            *panels[0][0].get_legend_handles_labels(), loc="lower center", ncols=3 if single else 10, fontsize="small"
+        )
         guarantee = "pure" if delta == "0" else f"delta = {delta}"
         figure.suptitle(f"{population}, {guarantee}")
-        figure.tight_layout(rect=(0, 0.08, 1, 1))
+        figure.tight_layout(rect=(0, 0.25 if single else 0.08, 1, 1))
         figure.savefig(folder / f"{population}-{'pure' if delta == '0' else 'approximate'}.png", dpi=70)
         plt.close(figure)
 
