@@ -154,9 +154,11 @@ def _table(release: Release[Consensus]) -> str:
 
 def _certified(value: Consensus, certificate: Certificate, unit: str) -> str:
     """What the certificate says, in one clause."""
+    from fractions import Fraction
+
     if certificate.factor is None or certificate.excess is None:
         return "time ran out before anything was proved of the ranking"
-    more = f"{float(min(certificate.excess, 10**300)):.4g} votes"
+    more = f"{float(min(certificate.excess, Fraction(10**300))):.4g} votes"
     pairs = value.m * (value.m - 1) // 2
     if certificate.excess >= value.units * pairs:
         more += " (no bound: there are no more)"
