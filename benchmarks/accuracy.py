@@ -30,10 +30,9 @@ from populations import REAL, SIMULATED, real, simulated
 
 from psephos import Profile, pairwise_margins, solve
 from psephos.central import MECHANISMS, plan_consensus, post_process
-from psephos.central.certified import round_to_tournament
+from psephos.central.certified import certified_order
 from psephos.central.consensus import drawn_order, noisy_margins
 from psephos.errors import ParameterError
-from psephos.kemeny.ptas import near_optimal
 from psephos.pairwise import PairwiseEstimate
 from psephos.privacy import InsecureBits
 
@@ -134,10 +133,8 @@ def measure(
             methods = ("adaptive",) if mechanism == "borda" else ("adaptive", "raw")
             result = {}
             if mechanism in ("laplace", "gaussian", "nuclear") and profile.m <= 10:
-                near = round_to_tournament(table, people=profile.people).margins
-                weights = (near + profile.people) * Fraction(1, 2)
-                np.fill_diagonal(weights, Fraction(0))
-                result["certified"] = costs.excess(near_optimal(weights, xi=XI, time_limit=limit).order)
+                _, found = certified_order(table, people=profile.people, xi=XI, time_limit=2 * limit)
+                result["certified"] = costs.excess(found.order)
             for method in methods:
                 given, _ = post_process(estimate, method=method, people=profile.people)
                 result[method] = costs.excess(solve(given, time_limit=limit).order)

@@ -420,6 +420,7 @@ def test_auto_reads_public_facts_and_gives_its_reason():
     assert plan_consensus(10, epsilon=1).mechanism == "nuclear"
     assert plan_consensus(10, epsilon=1, intervals=True).mechanism == "laplace"  # nuclear has no rank intervals
     assert plan_consensus(10, epsilon=1, pairs=3, people=10**6).mechanism == "laplace"  # and is for ballots
+    assert plan_consensus(64, epsilon=1).mechanism == "nuclear"
     assert plan_consensus(65, epsilon=1).mechanism == "laplace"  # beyond 64 items a draw takes long
     assert "hides only cycles smaller than" in plan_consensus(10, epsilon=1).reason
     assert plan_consensus(10, epsilon=1, people=10**4000).mechanism == "nuclear"

@@ -243,7 +243,7 @@ def test_bound_on_the_norm_of_the_noise(m):
 
 def test_less_noise_than_laplace():
     """The shares of Laplace's variance that the module states; continuous laws."""
-    for m, share in ((3, 0.667), (10, 0.380), (32, 0.201)):
+    for m, share in ((3, 0.667), (10, 0.380), (32, 0.201), (64, 0.132)):
         laplace = 2 * (m * (m - 1)) ** 2
         nuclear = nuclear_entry_variance(m) / nuclear_rate(m, epsilon=Fraction(1)) ** 2
         assert float(nuclear) / laplace == pytest.approx(share, abs=6e-4)

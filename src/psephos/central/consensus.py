@@ -14,13 +14,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_integer, check_level, check_real, exact
 from psephos._extras import load_extra
 from psephos.central.borda import borda_margins
-from psephos.central.certified import cost_bound, round_to_tournament
+from psephos.central.certified import certified_order, cost_bound
 from psephos.central.exponential import exponential_order
 from psephos.central.footrule import footrule_order
 from psephos.central.gaussian import gaussian_margins
@@ -37,7 +36,7 @@ from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_order
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
-from psephos.kemeny.ptas import SchemeResult, near_optimal
+from psephos.kemeny.ptas import SchemeResult
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
@@ -388,10 +387,7 @@ def _consensus(
 def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, time_limit: float) -> Consensus:
     """The nearest possible table, an order within 1 + xi of its optimum, and what both prove."""
     m = plan.items
-    rounded = round_to_tournament(estimate.margins, people=units, time_limit=time_limit / 2)
-    weights = (rounded.margins + units) * Fraction(1, 2)
-    np.fill_diagonal(weights, Fraction(0))
-    result = near_optimal(weights, xi=xi, time_limit=time_limit / 2)
+    rounded, result = certified_order(estimate.margins, people=units, xi=xi, time_limit=time_limit)
     failure = Fraction(1, 20)
     if isinstance(plan.scales, Fraction):
         noise = nuclear_noise_norm(m, plan.scales, failure=failure)

@@ -25,7 +25,7 @@ from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_plan
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw, PartedNoise
 
-__all__ = ["DRAWN", "MECHANISMS", "Chosen", "Mechanism", "Plan", "plan_consensus"]
+__all__ = ["MECHANISMS", "Chosen", "Mechanism", "Plan", "plan_consensus"]
 
 Chosen = Literal[
     "laplace", "gaussian", "nuclear", "shaped", "probe", "borda", "exponential", "footrule", "kwiksort", "two-stage"
@@ -33,7 +33,7 @@ Chosen = Literal[
 Mechanism = Literal["auto"] | Chosen
 MECHANISMS: tuple[Mechanism, ...] = ("auto", *get_args(Chosen))
 #: Those that release one ranking and no table.
-DRAWN: tuple[Chosen, ...] = ("exponential", "footrule", "kwiksort", "two-stage")
+_DRAWN: tuple[Chosen, ...] = ("exponential", "footrule", "kwiksort", "two-stage")
 #: Those with noise of one law on every margin, which `certified` needs.
 _ON_MARGINS: tuple[Chosen, ...] = ("laplace", "gaussian", "nuclear")
 
@@ -181,7 +181,7 @@ def plan_consensus(
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
     if mechanism == "nuclear":
         check_nuclear_size(m)
-    if intervals and mechanism in (*DRAWN, "nuclear"):
+    if intervals and mechanism in (*_DRAWN, "nuclear"):
         why = "has no rank intervals" if mechanism == "nuclear" else "releases no table to give rank intervals of"
         raise ParameterError(f"mechanism {mechanism} {why}")
     certified = post_processing == "certified"
@@ -189,15 +189,13 @@ def plan_consensus(
         raise ParameterError(
             f"post_processing certified is for noise on margins: {', '.join(_ON_MARGINS)}, got mechanism {mechanism}"
         )
-    chosen, reason = (
-        (mechanism, "asked for")
-        if mechanism != "auto"
-        else (
-            _least_on_margins(m, eps, dlt, margins, ballots=cap is None and not intervals)
-            if certified
-            else _choose(m, eps, dlt, margins, rows, cap=cap, people=people, intervals=intervals)
-        )
-    )
+    chosen: Chosen
+    if mechanism != "auto":
+        chosen, reason = mechanism, "asked for"
+    elif certified:
+        chosen, reason = _least_on_margins(m, eps, dlt, margins, ballots=cap is None and not intervals)
+    else:
+        chosen, reason = _choose(m, eps, dlt, margins, rows, cap=cap, people=people, intervals=intervals)
     law: NoiseLaw | PartedNoise | None = None
     scales: NoiseLaw | ShapedScales | ProbeScales | Fraction | TwoStagePlan | None = None
     moment: MomentScales | None = None

@@ -262,17 +262,13 @@ def _certificate_to_json(certificate: Certificate) -> dict[str, Any]:
 def _certificate_from_json(data: dict[str, Any] | None) -> Certificate | None:
     if data is None:  # answers stored by earlier versions have no such entry
         return None
-    xi, factor, *sizes = (_number(data[name]) for name in _BOUNDS)
-    distance, noise_norm, cost_bound = (x or Fraction(0) for x in sizes)
+    numbers = {name: Fraction(data[name]) for name in _BOUNDS if name != "factor"}
     return Certificate(
-        xi=xi or Fraction(0),
-        factor=factor,
+        factor=_number(data["factor"]),
         closed_by=data["closed_by"],
         nearest=data["nearest"],
-        distance=distance,
-        noise_norm=noise_norm,
-        cost_bound=cost_bound,
         level=data["level"],
+        **numbers,
     )
 
 

@@ -48,6 +48,7 @@ from numpy.typing import NDArray
 from psephos._check import check_choice, check_integer, shorter
 from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import margin_sensitivity
+from psephos.central.noisy_table import add_noise
 from psephos.errors import ParameterError
 from psephos.kemeny import solve
 from psephos.kemeny.ptas import near_optimal
@@ -537,12 +538,8 @@ def _noisy_order(
     sample: Profile, plan: TwoStagePlan, *, unranked: Unranked, time_limit: float, bits: BitSource
 ) -> tuple[int, ...]:
     """Our own list mechanism: noise on all margins, and an order of least cost under the noisy table."""
-    m, law = sample.m, _list_law(plan)
+    law = _list_law(plan)
     noise = SymmetricNoise(family="gaussian" if law.family == "rounded-gaussian" else "laplace", scale=law.scale)
-    draws = iter(_draw(noise, m * (m - 1) // 2, plan, bits))
-    margins = pairwise_margins(sample, unranked=unranked).astype(object)
-    for u in range(m):
-        for v in range(u + 1, m):
-            margins[u, v] = int(margins[u, v]) + next(draws)
-            margins[v, u] = -margins[u, v]
-    return solve(margins, time_limit=time_limit).order
+    margins = pairwise_margins(sample, unranked=unranked)
+    noisy = add_noise(margins, lambda n: np.array(_draw(noise, n, plan, bits), dtype=object))
+    return solve(noisy, time_limit=time_limit).order

@@ -85,7 +85,7 @@ import numpy.typing as npt
 
 from psephos._check import positive
 from psephos.errors import ParameterError
-from psephos.kemeny.cost import Integers
+from psephos.kemeny.cost import Integers, weighted_cost
 from psephos.kemeny.subset_dp import MAX_ITEMS, SubsetOptimum, subset_dp
 
 __all__ = ["Additive", "additive_approximation", "additive_by_boxes"]
@@ -156,7 +156,7 @@ def additive_approximation(weights: Integers, *, error: Fraction, most_programs:
     margins = weights - weights.T
     if len(weights) <= MAX_ITEMS:
         found = cast(SubsetOptimum, subset_dp(margins))  # there is no deadline
-        cost = _cost(weights, np.array(found.order))
+        cost = weighted_cost(weights, np.array(found.order))
         return Additive(order=found.order, cost=cost, lower_bound=cost, programs=0)
     form = _factored(margins)
     digits, buckets, pairs, half = min(_plans(form, allowed * (1 - _RESERVE)))
@@ -284,11 +284,11 @@ def _by_boxes(weights: Integers, form: _Form, buckets: int, pairs: int, half: in
         steps = np.array(box, dtype=object).reshape(cells.shape)
         value, x = program.solve((low * (2 * cells - 2 * steps - 1) + high * (2 * steps + 1)) // (2 * cells))
         upper.append(value)
-        best = min(best, _order(form, x), key=lambda order: _cost(weights, order))
+        best = min(best, _order(form, x), key=lambda order: weighted_cost(weights, order))
     errors = _within(form, buckets) + _neglected(form, buckets, pairs) + _slack(form, buckets, pairs, program.half)
     return Additive(
         order=tuple(best.tolist()),
-        cost=_cost(weights, best),
+        cost=weighted_cost(weights, best),
         lower_bound=math.ceil((int(weights.sum()) - errors - max(upper)) / 2),
         programs=len(upper),
     )
@@ -358,10 +358,6 @@ def _order(form: _Form, x: Floats) -> npt.NDArray[np.intp]:
         inner = np.triu(form.margins[np.ix_(bucket, bucket)]).sum()
         order += bucket if inner >= 0 else bucket[::-1]
     return np.array(order, dtype=np.intp)
-
-
-def _cost(weights: Integers, order: npt.NDArray[np.intp]) -> int:
-    return int(np.tril(weights[np.ix_(order, order)], -1).sum())
 
 
 def _doubles(integers: Integers, bits: int) -> Floats:

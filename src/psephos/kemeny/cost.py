@@ -38,6 +38,7 @@ __all__ = [
     "finite_ratio",
     "kemeny_cost",
     "scale_margins",
+    "weighted_cost",
 ]
 
 _ALLOWED = "an antisymmetric (m, m) array of finite real numbers, m >= 1"
@@ -125,6 +126,12 @@ def disagreement(integers: Integers, order: Sequence[int] | npt.NDArray[np.intp]
     index = np.asarray(order, dtype=np.intp)
     against = -integers[np.ix_(index, index)][np.triu_indices(len(index), 1)]
     return int(against[against > 0].sum())
+
+
+def weighted_cost(weights: Integers, order: Sequence[int] | npt.NDArray[np.intp]) -> int:
+    """The sum over u before v of ``weights[v, u]``, what placing u before v costs."""
+    index = np.asarray(order, dtype=np.intp)
+    return int(np.tril(weights[np.ix_(index, index)], -1).sum())
 
 
 def as_doubles(integers: Integers) -> npt.NDArray[np.float64]:

@@ -94,7 +94,7 @@ import numpy.typing as npt
 from psephos._check import Exact, check_real, positive
 from psephos.errors import ParameterError
 from psephos.kemeny.additive import additive_approximation
-from psephos.kemeny.cost import Integers, as_doubles, finite_ratio
+from psephos.kemeny.cost import Integers, as_doubles, finite_ratio, weighted_cost
 from psephos.kemeny.local_search import improve, insertion_prices
 from psephos.kemeny.solve import solve
 from psephos.kemeny.subset_dp import MAX_ITEMS
@@ -197,7 +197,7 @@ def near_optimal(
     seconds = check_real(time_limit, "time_limit", low=0.0)
     deadline = start + seconds
     first = _descend(whole, _by_wins(whole), deadline)
-    best = _Part(order=first, cost=_cost(whole, first), lower=_least_sum(whole))
+    best = _Part(order=first, cost=weighted_cost(whole, first), lower=_least_sum(whole))
     if practical and not polynomial and len(whole) <= MAX_ITEMS:  # an optimum costs little
         best = _additive(whole, first, 0, deadline)
     elif practical and not polynomial:
@@ -242,8 +242,8 @@ def _close(known: _Part, xi: Fraction, run: Callable[[int], _Part]) -> _Part:
 def _scheme(weights: Integers, known: Order, allowance: int, deadline: float, polynomial: bool) -> _Part:
     """Cut where that loses at most half of ``allowance``; cost minus lower bound stays within it if time allows."""
     starts = [_descend(weights, start, deadline) for start in (known, _by_wins(weights))]
-    order = min(starts, key=lambda o: _cost(weights, o))
-    cost = _cost(weights, order)
+    order = min(starts, key=lambda o: weighted_cost(weights, o))
+    cost = weighted_cost(weights, order)
     if cost == _least_sum(weights):
         return _Part(order=order, cost=cost, lower=cost)
     cut = None if time.monotonic() > deadline else _affordable_cut(weights, order, allowance)  # the order is settled
@@ -252,7 +252,7 @@ def _scheme(weights: Integers, known: Order, allowance: int, deadline: float, po
         return dense(weights, order, allowance, deadline)
     sides = [order[: cut.place], order[cut.place :]]
     inner = [weights[np.ix_(side, side)] for side in sides]
-    costs = [_cost(table, np.arange(len(table))) for table in inner]
+    costs = [weighted_cost(table, np.arange(len(table))) for table in inner]
     spare = allowance - cut.loss
     share = spare * costs[0] // max(1, sum(costs))
     left = _scheme(inner[0], np.arange(len(sides[0])), share, deadline, polynomial)
@@ -261,7 +261,7 @@ def _scheme(weights: Integers, known: Order, allowance: int, deadline: float, po
     cross = cost - sum(costs)
     joined = _descend(weights, np.concatenate([sides[0][left.order], sides[1][right.order]]), deadline)
     lower = max(left.lower + right.lower + cross - cut.loss, _least_sum(weights))
-    return _Part(order=joined, cost=_cost(weights, joined), lower=lower, cuts=left.cuts + right.cuts + 1)
+    return _Part(order=joined, cost=weighted_cost(weights, joined), lower=lower, cuts=left.cuts + right.cuts + 1)
 
 
 def _additive(weights: Integers, order: Order, gap: int, deadline: float) -> _Part:
@@ -272,10 +272,10 @@ def _additive(weights: Integers, order: Order, gap: int, deadline: float) -> _Pa
     result = solve(weights - weights.T, gap=gap, time_limit=max(0.0, deadline - time.monotonic()))
     half = Fraction(int(weights.sum()), 2)
     found = np.array(result.order, dtype=np.intp)
-    best = min([found, order], key=lambda o: _cost(weights, o))
+    best = min([found, order], key=lambda o: weighted_cost(weights, o))
     return _Part(
         order=best,
-        cost=_cost(weights, best),
+        cost=weighted_cost(weights, best),
         lower=max(math.ceil(half + result.lower_bound), _least_sum(weights)),
     )
 
@@ -284,10 +284,10 @@ def _polynomial(weights: Integers, order: Order, gap: int, deadline: float) -> _
     """The same without the solver. Costs are whole, so an error of at most gap + 1/2 is one of at most gap."""
     lower = _least_sum(weights)
     if time.monotonic() > deadline:
-        return _Part(order=order, cost=_cost(weights, order), lower=lower)
+        return _Part(order=order, cost=weighted_cost(weights, order), lower=lower)
     result = additive_approximation(weights, error=gap + Fraction(1, 2))
-    best = min([np.array(result.order, dtype=np.intp), order], key=lambda o: _cost(weights, o))
-    return _Part(order=best, cost=_cost(weights, best), lower=max(result.lower_bound, lower))
+    best = min([np.array(result.order, dtype=np.intp), order], key=lambda o: weighted_cost(weights, o))
+    return _Part(order=best, cost=weighted_cost(weights, best), lower=max(result.lower_bound, lower))
 
 
 def _affordable_cut(weights: Integers, order: Order, allowance: int) -> _Cut | None:
@@ -351,10 +351,6 @@ def _by_wins(weights: Integers) -> Order:
     shares[rows, columns] = won
     shares[columns, rows] = (1 << _SHARE_BITS) - won
     return np.array(sorted(range(len(weights)), key=lambda u: -shares[u].sum()), dtype=np.intp)
-
-
-def _cost(weights: Integers, order: Order) -> int:
-    return int(np.tril(weights[np.ix_(order, order)], -1).sum())
 
 
 def _least_sum(weights: Integers) -> int:

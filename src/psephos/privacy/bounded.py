@@ -120,8 +120,9 @@ class BoundedNoise:
         if self.noise.family == "gaussian":
             size = upper(lambda: ball(self.noise.scale) * (2 * ball(8 * 2**self.k).log()).sqrt())
             return math.ceil(size) + 1
-        scale = self.noise.loss_scale()
-        return math.ceil(upper(lambda: ball(8 * 2**self.k).log() * ball(_above(scale))))
+        if self.noise.family == "geometric":
+            return math.ceil(upper(lambda: ball(8 * 2**self.k).log() / -ball(self.noise.scale).log()))
+        return math.ceil(upper(lambda: ball(8 * 2**self.k).log() * ball(self.noise.scale)))
 
     @property
     def bits_per_draw(self) -> int:
@@ -149,11 +150,6 @@ class BoundedNoise:
         if i >= 0:
             return one - scaled_floor(self.noise.tail(i + 1), width + 1)
         return scaled_floor(self.noise.tail(-i), width + 1)
-
-
-def _above(scale: Fraction) -> Fraction:
-    """A little more: the scale of a ratio is rounded down, and here it must not be."""
-    return scale * (1 + Fraction(1, 2**40))
 
 
 def bounded_below(n: int, k: int, bits: BitSource) -> int:

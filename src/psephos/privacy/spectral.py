@@ -141,7 +141,7 @@ def expected_operator_norm_upper(m: int) -> Fraction:
         return Fraction(0)
     precision = 64 + _GUARD_PER_ITEM * m
     with flint.ctx.workprec(precision):
-        tail = _tail_polynomial(_one_point_density(m, _identity(m // 2), precision))
+        tail = _expected_tail(m, precision)
         beyond = flint.arb_poly(_tail_polynomial(tail))
         expected = flint.arb_poly(tail)
         low, high = Fraction(0), Fraction(4 * m)
@@ -168,7 +168,7 @@ def operator_norm_quantile_upper(m: int, failure: Fraction) -> Fraction:
         return Fraction(0)
     precision = 64 + _GUARD_PER_ITEM * m
     with flint.ctx.workprec(precision):
-        beyond = flint.arb_poly(_tail_polynomial(_one_point_density(m, _identity(m // 2), precision)))
+        beyond = flint.arb_poly(_expected_tail(m, precision))
         low, high = Fraction(0), Fraction(4 * m)
         while not (-ball(high)).exp() * beyond(ball(high)) <= ball(failure):
             low, high = high, 2 * high
@@ -301,6 +301,11 @@ def _tail_polynomial(coefficients: list[Ball]) -> list[Ball]:
     for i in range(len(q) - 2, -1, -1):
         q[i] += (i + 1) * q[i + 1]
     return q
+
+
+def _expected_tail(m: int, precision: int) -> list[Ball]:
+    """The q of R(t) = exp(-t) q(t), the number of x_i expected beyond t."""
+    return _tail_polynomial(_one_point_density(m, _identity(m // 2), precision))
 
 
 def _spectrum(m: int, uniforms: list[Ball], precision: int) -> list[Ball] | None:
