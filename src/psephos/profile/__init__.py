@@ -2,13 +2,8 @@
 
 from psephos.profile.ballot import Ballot
 from psephos.profile.comparisons import Comparisons
-from psephos.profile.csv_io import (
-    csv_kind,
-    read_ballots_csv,
-    read_comparisons_csv,
-    write_ballots_csv,
-    write_comparisons_csv,
-)
+from psephos.profile.csv_ballots import read_ballots_csv, write_ballots_csv
+from psephos.profile.csv_comparisons import csv_kind, read_comparisons_csv, write_comparisons_csv
 from psephos.profile.preflib import PREFLIB_SUFFIXES, read_preflib, write_preflib
 from psephos.profile.profile import ItemsSource, Profile
 

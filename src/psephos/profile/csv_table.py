@@ -7,12 +7,17 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import IO
 
 from psephos.errors import DataError
+from psephos.profile.encoding import Source
 
-__all__ = ["Table", "csv_row"]
+__all__ = ["PERSON", "Table", "csv_row", "write_rows"]
+
+#: What a column is called that says who answered.
+PERSON = ("person", "voter", "worker")
 
 _SEP_LINE = re.compile(r"sep=(.)\s*", re.IGNORECASE)
 
@@ -27,6 +32,12 @@ def csv_row(cells: Sequence[object]) -> str:
     # The writer quotes the characters of its line end, and so with this one also a lone carriage return.
     csv.writer(out, lineterminator="\r\n").writerow(cells)
     return out.getvalue()[:-2] + "\n"
+
+
+def write_rows(path: Source, rows: Iterable[str]) -> None:
+    """Write rows of :func:`csv_row` as UTF-8, with their own line ends."""
+    with Path(path).open("w", encoding="utf-8", newline="") as out:
+        out.writelines(rows)
 
 
 class Table:

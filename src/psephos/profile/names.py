@@ -98,3 +98,17 @@ class ItemIndex:
         self.names.append(name.strip())
         self._exact[name.strip()] = self._folded[key] = position
         return position
+
+    def in_order(self, source: str) -> tuple[tuple[str, ...], list[int]]:
+        """The names in an order that does not depend on the records, and where each position went."""
+        if self.closed:
+            return tuple(self.names), list(range(len(self.names)))
+        names = check_items(sorted(self.names), source=source)
+        where = {name: i for i, name in enumerate(names)}
+        return names, [where[name] for name in self.names]
+
+    def notes(self, source: str) -> tuple[str, ...]:
+        """Which names were taken as others."""
+        return tuple(
+            f"{source}: {name!r} taken as {self.names[self.find(name) or 0]!r}" for name in sorted(self.respelled)
+        )

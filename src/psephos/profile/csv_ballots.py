@@ -1,31 +1,22 @@
-"""Ballots and comparisons as CSV.
-
-Ballots come in two layouts, told apart by the header alone (or by ``layout``):
+"""Ballots as CSV, in two layouts, told apart by the header alone (or by ``layout``):
 
 * ``places``: a column an item, a cell is that item's place (1 is best, equal numbers tie, blank is unranked);
 * ``positions``: columns ``rank1, rank2, ...``, a cell is the item in that position, blank if skipped.
 
 A column ``count`` gives a row's multiplicity, a column ``person`` (or ``voter``, ``worker``) names who
-answered; one person gives one ballot. Comparisons have the columns ``left, right, winner`` with winner
-``left``, ``right`` or ``tie``, and may have ``person`` and ``weight``.
+answered; one person gives one ballot.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from pathlib import Path
 from typing import Literal
-
-import numpy as np
 
 from psephos._check import check_choice, fold
 from psephos.errors import DataError
-from psephos.profile.comparisons import OUTCOMES, Comparisons, parse_weight
-from psephos.profile.csv_table import Table, csv_row
+from psephos.profile.csv_table import PERSON, Table, csv_row, write_rows
 from psephos.profile.encoding import Source, open_text, source_name
 from psephos.profile.names import ItemIndex, check_items, require_items
 from psephos.profile.profile import ItemsSource, Profile, Support
@@ -34,11 +25,8 @@ from psephos.profile.repair import Clean, OrderFault, Repairs, parse_count
 __all__ = [
     "Gaps",
     "Layout",
-    "csv_kind",
     "read_ballots_csv",
-    "read_comparisons_csv",
     "write_ballots_csv",
-    "write_comparisons_csv",
 ]
 
 Layout = Literal["positions", "places"]
@@ -49,19 +37,11 @@ _POSITION = re.compile(
     r"(?:rank|choice|position|preference|pos)[ _-]?([0-9]+)|([0-9]+)(?:st|nd|rd|th)(?:[ _-]?(?:choice|rank))?",
     re.IGNORECASE,
 )
-_PERSON = ("person", "voter", "worker")
-_SPECIAL = (*_PERSON, "count")
+_SPECIAL = (*PERSON, "count")
 #: Columns that survey exports carry and that are no items; they would otherwise become some in ``places``.
 _NO_ITEM = ("id", "ballot", "ballot_id", "person_id", "voter_id", "worker_id", "timestamp", "weight")
 #: Cells of the positions layout that are no item: nothing was marked there, or too much.
 _MARKS = ("", "-", "n/a", "skipped", "undervote", "overvote")
-
-
-def csv_kind(path: Source) -> Literal["ballots", "comparisons"]:
-    """Whether a CSV file holds ballots or comparisons, from its header alone."""
-    with open_text(path, newline="") as stream:
-        columns = {name.lower() for name in Table(stream, source_name(path)).columns}
-    return "comparisons" if {"left", "right", "winner"} <= columns else "ballots"
 
 
 def _position(name: str, *, bare: bool = False) -> int | None:
@@ -136,7 +116,7 @@ def read_ballots_csv(
     with open_text(path, newline="") as stream:
         table = Table(stream, source)
         special = table.special(_SPECIAL)
-        person = table.one_of(special, _PERSON, "person")
+        person = table.one_of(special, PERSON, "person")
         counts = special.get("count")
         if person is not None and counts is not None:
             raise table.fail("a row with a person is one ballot: 'count' and a person column exclude each other")
@@ -277,7 +257,7 @@ class _Positions(_Rows):
                     self.index.find(cell)
         if not self.index.names:
             raise DataError("nothing to rank: no cell names an item", source=self.source)
-        names, self.place_of = _sorted_items(self.index, self.source)
+        names, self.place_of = self.index.in_order(self.source)
         return names, "seen"
 
     def groups(self, cells: tuple[str, ...], count: int) -> list[list[int]]:
@@ -304,110 +284,7 @@ class _Positions(_Rows):
         marks = tuple(
             f"{self.source}: {n} {mark} cell{'s' if n > 1 else ''} ({what})" for mark, n in sorted(self.marks.items())
         )
-        return marks + _respelled(self.index, self.source)
-
-
-def _sorted_items(index: ItemIndex, source: str) -> tuple[tuple[str, ...], list[int]]:
-    """The items seen, in an order that does not depend on the records, and where each of them went."""
-    names = check_items(sorted(index.names), source=source)
-    where = {name: i for i, name in enumerate(names)}
-    return names, [where[name] for name in index.names]
-
-
-def _respelled(index: ItemIndex, source: str) -> tuple[str, ...]:
-    return tuple(
-        f"{source}: {name!r} taken as {index.names[index.find(name) or 0]!r}" for name in sorted(index.respelled)
-    )
-
-
-def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) -> Comparisons:
-    """Read comparisons ``left,right,winner[,person][,weight]`` from CSV.
-
-    Parameters
-    ----------
-    items
-        The list of items, a public fact that a release needs. Without it the items are those seen, sorted.
-
-    Raises
-    ------
-    DataError
-        naming file, line, value and rule: an item against itself, an unknown item or winner, a weight that
-        is negative or not a number, no comparison at all.
-
-    >>> import tempfile, pathlib
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "duels.csv")
-    >>> _ = file.write_text("left,right,winner\\ntea,coffee,left\\ncoffee,tea,tie\\n")
-    >>> duels = read_comparisons_csv(file)
-    >>> duels.items, duels.records
-    (('coffee', 'tea'), 2)
-    """
-    source = source_name(path)
-    index = ItemIndex(None if items is None else check_items(items))
-    left, right, outcome = array("q"), array("q"), array("b")
-    persons: dict[str, int] = {}  # folded name -> position
-    spelled: list[str] = []
-    person = array("q")
-    weights: list[Fraction] = []
-    with open_text(path, newline="") as stream:
-        table = Table(stream, source)
-        special = table.special(("left", "right", "winner", "weight", "count", *_PERSON))
-        for name in ("left", "right", "winner"):
-            if name not in special:
-                raise table.fail(
-                    f"column {name!r} is missing; wanted left, right, winner[, person][, weight], found {table.found()}"
-                )
-        if "count" in special:
-            raise table.fail("comparisons have no 'count': give one row a judgement, or call it 'weight'")
-        column_person = table.one_of(special, _PERSON, "person")
-        column_weight = special.get("weight")
-        for row in table:
-            pair = []
-            for cell in (row[special["left"]], row[special["right"]]):
-                if not cell.strip():
-                    raise table.fail("an item is blank")
-                position = index.find(cell)
-                if position is None:
-                    raise table.fail(f"unknown item {cell.strip()[:80]!r}")
-                pair.append(position)
-            if pair[0] == pair[1]:
-                raise table.fail(f"an item is compared with itself: {row[special['left']].strip()[:80]!r}")
-            winner = row[special["winner"]].strip()
-            if winner.lower() not in OUTCOMES:
-                raise table.fail(f"winner must be left, right or tie, got {winner[:80]!r}")
-            if column_person is not None:
-                name = row[column_person].strip()
-                if not name:
-                    raise table.fail("the person is blank")
-                key = fold(name).casefold()
-                if persons.setdefault(key, len(spelled)) == len(spelled):
-                    spelled.append(name)
-                person.append(persons[key])
-            if column_weight is not None:
-                try:
-                    weights.append(parse_weight(row[column_weight]))
-                except OrderFault as fault:
-                    raise table.fail(str(fault)) from None
-            left.append(pair[0])
-            right.append(pair[1])
-            outcome.append(OUTCOMES[winner.lower()])
-    if not left or (weights and not any(weights)):
-        what = "every weight is 0" if left else f"no comparison follows the header; columns found: {table.found()}"
-        raise DataError(f"nothing to rank: {what}", source=source)
-    names, place_of = tuple(index.names), list(range(len(index.names)))
-    if not index.closed:
-        names, place_of = _sorted_items(index, source)
-    where = np.array(place_of, dtype=np.int64)
-    return Comparisons(
-        items=names,
-        left=where[np.frombuffer(left, dtype=np.int64)],
-        right=where[np.frombuffer(right, dtype=np.int64)],
-        outcome=np.frombuffer(outcome, dtype=np.int8),
-        person=np.frombuffer(person, dtype=np.int64) if column_person is not None else None,
-        persons=tuple(spelled) if column_person is not None else None,
-        weight=tuple(weights) if column_weight is not None else None,
-        items_source="declared" if index.closed else "seen",
-        notes=_respelled(index, source),
-    )
+        return marks + self.index.notes(self.source)
 
 
 def write_ballots_csv(profile: Profile, path: Source, *, layout: Layout = "places") -> None:
@@ -438,36 +315,4 @@ def write_ballots_csv(profile: Profile, path: Source, *, layout: Layout = "place
         else:
             raise DataError("the layout 'positions' cannot hold a tie; use 'places'")
         rows.append(csv_row([*cells, count]))
-    _write(path, rows)
-
-
-def write_comparisons_csv(comparisons: Comparisons, path: Source) -> None:
-    """Write comparisons; :func:`read_comparisons_csv` with the same ``items`` gives them back.
-
-    Raises
-    ------
-    DataError
-        if a person's name has blank ends, which the reader would strip. Nothing is written then.
-    """
-    for name in comparisons.persons or ():
-        if name != name.strip():
-            raise DataError(f"a CSV file of comparisons cannot hold the name {name!r}: blank at an end")
-    winners = {code: name for name, code in OUTCOMES.items()}
-    person, weight = comparisons.person, comparisons.weight
-    header = ["left", "right", "winner"]
-    header += (["person"] if person is not None else []) + (["weight"] if weight is not None else [])
-    rows = [csv_row(header)]
-    for i in range(comparisons.records):
-        row = [comparisons.items[comparisons.left[i]], comparisons.items[comparisons.right[i]]]
-        row.append(winners[int(comparisons.outcome[i])])
-        if person is not None and comparisons.persons is not None:
-            row.append(comparisons.persons[person[i]])
-        if weight is not None:
-            row.append(str(weight[i]))
-        rows.append(csv_row(row))
-    _write(path, rows)
-
-
-def _write(path: Source, rows: list[str]) -> None:
-    with Path(path).open("w", encoding="utf-8", newline="") as out:
-        out.writelines(rows)
+    write_rows(path, rows)
