@@ -68,6 +68,24 @@ def test_ballots_are_for_consensus(psephos, put):
     assert "psephos consensus ranks them" in psephos("scores", "x.soi", "--epsilon", "1", code=2).stderr
 
 
+def test_unranked_items_of_ballots(psephos, put):
+    """1000 ballots of one choice say nothing on the other two items, and with "missing" nothing at all."""
+    put("x.soi", "# NUMBER ALTERNATIVES: 3\n30: 1,2,3\n10: 1,3,2\n1000: 1\n")
+
+    def scores(*options):
+        rows = json.loads(psephos("scores", "x.soi", "--format", "json", *options).stdout)["scores"]
+        return {row["item"]: row["score"] for row in rows}
+
+    last, missing = scores(), scores("--unranked", "missing")
+    assert last == scores("--unranked", "last")
+    assert last["2"] - last["3"] > 0.9
+    assert missing["1"] < last["1"]
+    for options in (["--unranked", "first"], ["--unranked", "last", "--epsilon", "1"]):
+        assert "--unranked" in psephos("scores", "x.soi", *options, code=2).stderr
+    put("y.csv", "left,right,winner\na,b,left\n")
+    assert "--unranked last is for ballots" in psephos("scores", "y.csv", "--unranked", "last", code=2).stderr
+
+
 def test_ledger_and_output(psephos, duels, tmp_path):
     paid = ["--ledger", "l.db", "--dataset", "d", "--budget", "3", "--request-id", "one", "--format", "json"]
     psephos(*duels, *paid, "--output", "first.json")

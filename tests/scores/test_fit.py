@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from psephos import Comparisons, PairwiseEstimate, Profile, read_preflib
 from psephos.errors import DataError, ParameterError
-from psephos.pairwise import NoiseLaw, PairNoise, PartedNoise, pair_counts, pairwise_margins
+from psephos.pairwise import NoiseLaw, PairNoise, PartedNoise, pair_counts, pairwise_margins, said_counts
 from psephos.scores import ScoreFit, default_regularisation, fit_scores, rank_intervals, solve_scores
 
 ABC = ["a", "b", "c"]
@@ -38,7 +38,9 @@ def all_finite(fit):
 def test_profile_comparisons_and_estimate_agree():
     profile = Profile.from_rankings({("a", "b", "c"): 4, ("b", ("a", "c")): 3, ("c", "a"): 2}, items=ABC)
     for unranked in ("last", "missing"):
-        estimate = PairwiseEstimate.from_data(profile, unranked=unranked)
+        answers = said_counts(profile, unranked=unranked)
+        margins = pairwise_margins(profile, unranked=unranked)
+        estimate = PairwiseEstimate(items=profile.items, margins=margins, answers=answers)
         one = fit_scores(profile, unranked=unranked, sampling="independent")
         other = fit_scores(estimate)
         np.testing.assert_array_equal(one.scores, other.scores)
@@ -59,7 +61,7 @@ def as_comparisons(profile, unranked):
             for u in range(profile.m):
                 for v in range(u):
                     a, b = places[u], places[v]
-                    if unranked == "missing" and not (a and b):
+                    if not (a or b) or (unranked == "missing" and not (a and b)):
                         continue
                     a, b = a or 99, b or 99
                     left.append(u)
@@ -91,6 +93,21 @@ def test_ballots_are_the_answers_of_their_people(data, m, unranked, link):
     # people whose ballots say nothing count as people, and only as such
     if len(np.unique(table.person)) == profile.people:
         np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-5, atol=1e-9)
+
+
+def test_two_unranked_items_were_not_compared():
+    """A ballot that ranks neither of two items is no tie of theirs: only who ranks one of them says something."""
+    few = Profile.from_rankings({("a", "b", "c"): 6, ("a", "c", "b"): 2}, items=ABC)
+    many = Profile.from_rankings({("a", "b", "c"): 6, ("a", "c", "b"): 2, ("a",): 1000}, items=ABC)
+    one, other = fit_scores(few, regularisation=0.001), fit_scores(many, regularisation=0.001)
+    assert one.scores[1] - one.scores[2] == pytest.approx(math.log(3), rel=0.01)
+    assert other.scores[1] - other.scores[2] == pytest.approx(math.log(3), rel=0.01)
+    assert other.difference_errors()[1, 2] > 0.9 * one.difference_errors()[1, 2]
+    # three of three: b lost to a on every ballot, and c was never set against b
+    top = fit_scores(Profile.from_rankings({("a",): 5}, items=ABC))
+    assert top.scores[1] == pytest.approx(top.scores[2])
+    huge = Profile.from_rankings({("a", "b", "c"): 6, ("a",): 10**30}, items=ABC)
+    assert said_counts(huge).tolist()[1] == [10**30 + 6, 0, 6]
 
 
 def test_more_ballots_than_a_block_holds(monkeypatch):

@@ -67,6 +67,14 @@ def scores(
         str | None,
         typer.Option("--weights", help="Reports: adaptive (by what their epsilon lets through, default) or uniform."),
     ] = None,
+    unranked: Annotated[
+        str | None,
+        typer.Option(
+            "--unranked",
+            help="Ballots: unranked items lose to ranked ones (last, the default), or are not compared (missing).",
+            show_default=False,
+        ),
+    ] = None,
     link: Annotated[str, typer.Option("--link", help="logistic (Bradley-Terry) or normal (Thurstone).")] = "logistic",
     level: Annotated[float, typer.Option("--level", help="Of the intervals.")] = 0.95,
     top: Annotated[
@@ -105,6 +113,10 @@ def scores(
         )
     if reports and strict:
         raise ParameterError("--strict is for files with a header: reports have none")
+    if unranked is not None:
+        check_choice(unranked, "--unranked", ("last", "missing"))
+        if reports or epsilon is not None:
+            raise ParameterError("--unranked is for ballots without --epsilon")
     if epsilon is None:
         private = {
             "--delta": delta != "0",
@@ -123,7 +135,7 @@ def scores(
         if reports:
             text = _from_reports(file, items, weights or "adaptive", link, level, output_format, top)
         elif epsilon is None:
-            text = _not_private(file, items, strict, link, level, output_format, top)
+            text = _not_private(file, items, strict, unranked, link, level, output_format, top)
         else:
             release = _released(
                 file,
@@ -164,17 +176,27 @@ def _from_reports(
 
 
 def _not_private(
-    file: Path, items: Path | None, strict: bool, link: str, level: float, output_format: str, top: int | None
+    file: Path,
+    items: Path | None,
+    strict: bool,
+    unranked: str | None,
+    link: str,
+    level: float,
+    output_format: str,
+    top: int | None,
 ) -> str:
     from psephos.cli.fitted import fit_text
+    from psephos.errors import ParameterError
     from psephos.profile import Comparisons
     from psephos.scores import fit_scores
 
     data = read_data(file, clean="reject", layout=None, items=items, strict=strict)
     for line in data.notes:
         note(line)
+    if unranked == "last" and isinstance(data, Comparisons):
+        raise ParameterError("--unranked last is for ballots: pairs that were not compared are missing")
     with progress("computing the scores"):
-        fit = fit_scores(data, link=link, level=level)
+        fit = fit_scores(data, link=link, level=level, unranked=unranked or "last")  # type: ignore[arg-type]
         if isinstance(data, Comparisons):
             about = count_of(data.records, "comparison")
             if data.persons is not None:

@@ -57,7 +57,9 @@ def population_reports(
     Parameters
     ----------
     data
-        Ballots (unranked items tie below all ranked ones), or comparisons. Items must be a public list.
+        Ballots (unranked items come below all ranked ones), or comparisons. Items must be a public list. A device that
+        drew a pair of two unranked items must answer, or it would tell that they are unranked: it says tie, which
+        favours neither, and whoever fits the reports counts it as an answer (:func:`psephos.fit_scores` does not).
     epsilon
         In nats, 1e-17 to 800: of a person with all answers, or of each answer, as ``unit`` says.
     unit

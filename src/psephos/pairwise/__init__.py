@@ -2,7 +2,7 @@
 
 from psephos.pairwise.estimate import NoiseLaw, PairNoise, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import MAX_INT64_PEOPLE, Unranked, margins_from_places, margins_plain
-from psephos.pairwise.margins import CountedPairs, counted_pairs, pair_counts, pairwise_margins
+from psephos.pairwise.margins import CountedPairs, counted_pairs, pair_counts, pairwise_margins, said_counts
 
 __all__ = [
     "MAX_INT64_PEOPLE",
@@ -17,4 +17,5 @@ __all__ = [
     "margins_plain",
     "pair_counts",
     "pairwise_margins",
+    "said_counts",
 ]

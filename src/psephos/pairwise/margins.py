@@ -17,7 +17,9 @@ from psephos.pairwise.kernel import MAX_INT64_PEOPLE, Unranked, margins_from_pla
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.profile import Profile
 
-__all__ = ["CountedPairs", "counted_pairs", "pair_counts", "pairwise_margins"]
+__all__ = ["CountedPairs", "counted_pairs", "pair_counts", "pairwise_margins", "said_counts"]
+
+_EXACT_DOUBLES = 1 << 53
 
 
 def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last") -> NDArray[Any]:
@@ -60,17 +62,45 @@ def pair_counts(data: Profile | Comparisons, *, unranked: Unranked = "last") -> 
     """
     if isinstance(data, Comparisons):
         return _table(data, np.ones(data.records, dtype=np.int8), antisymmetric=False)
-    m, people = data.m, data.people
-    exact = people <= MAX_INT64_PEOPLE
-    counts = np.full((m, m), people, dtype=np.int64 if exact else object)
-    if unranked == "missing":
-        # Count each pair by a margin: on "ballots" where both of the pair's items are ranked, put u before v.
-        numbers = np.array(data.counts, dtype=np.int64 if exact else object)
-        ranked = data.places > 0
-        for u in range(m):
-            for v in range(u + 1, m):
-                counts[u, v] = counts[v, u] = numbers[ranked[u] & ranked[v]].sum()
+    counts = _both(data, data.places > 0) if unranked == "missing" else _all(data)
     np.fill_diagonal(counts, 0)
+    return counts
+
+
+def said_counts(profile: Profile, *, unranked: Unranked = "last") -> NDArray[Any]:
+    """On how many ballots each pair was compared, for a fit: a pair of two unranked items never was.
+
+    Under ``last`` an unranked item is below all ranked ones, and two unranked ones are not said to be equal: their pair
+    is no answer, where :func:`pair_counts` counts a tie.
+
+    >>> from psephos import Profile
+    >>> p = Profile.from_rankings({("tea",): 7, ("coffee", "tea"): 3}, items=["tea", "coffee", "milk"])
+    >>> said_counts(p).tolist()
+    [[0, 10, 10], [10, 0, 3], [10, 3, 0]]
+    """
+    if unranked == "missing":
+        return pair_counts(profile, unranked=unranked)
+    counts: NDArray[Any] = _all(profile) - _both(profile, profile.places == 0)
+    np.fill_diagonal(counts, 0)
+    return counts
+
+
+def _all(profile: Profile) -> NDArray[Any]:
+    exact = profile.people <= MAX_INT64_PEOPLE
+    return np.full((profile.m, profile.m), profile.people, dtype=np.int64 if exact else object)
+
+
+def _both(profile: Profile, chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """Shape (m, m): on how many ballots both items are chosen; ``chosen`` has shape (m, distinct ballots)."""
+    m = profile.m
+    if profile.people < _EXACT_DOUBLES:
+        product = (chosen * np.array(profile.counts, dtype=np.float64)) @ chosen.T.astype(np.float64)
+        return product.astype(np.int64)
+    counts = _all(profile)
+    numbers = np.array(profile.counts, dtype=counts.dtype)
+    for u in range(m):
+        for v in range(u, m):
+            counts[u, v] = counts[v, u] = numbers[chosen[u] & chosen[v]].sum()
     return counts
 
 

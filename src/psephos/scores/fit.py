@@ -21,7 +21,16 @@ from scipy.sparse import csgraph
 
 from psephos._check import check_choice, check_real
 from psephos.errors import DataError, ParameterError
-from psephos.pairwise import NoiseLaw, PairNoise, PairwiseEstimate, Unranked, counted_pairs, pair_counts
+from psephos.pairwise import (
+    NoiseLaw,
+    PairNoise,
+    PairwiseEstimate,
+    Unranked,
+    counted_pairs,
+    pair_counts,
+    pairwise_margins,
+    said_counts,
+)
 from psephos.profile import Comparisons, Profile
 from psephos.scores.answers import DenseAnswers, SparseAnswers, as_answers, is_large, laplacian
 from psephos.scores.intervals import (
@@ -277,7 +286,9 @@ def fit_scores(
         :func:`default_regularisation` of the items, the total of answers and the noise if absent. At 0 the graph of
         wins must be strongly connected.
     unranked
-        for ballots: ``last`` (unranked items tie below all ranked ones) or ``missing`` (not compared).
+        for ballots: ``last`` (unranked items lose to all ranked ones) or ``missing`` (they are not compared). Two
+        unranked items are not compared under either: a ballot does not say that they are equal. (Released margins
+        have 0 there, and an estimate made of them counts a tie.)
     sampling
         ``clustered`` or ``independent``; clustered by person where the data say who answered, if absent. An
         estimate does not say. Intervals from few people cover less than their level: .92 instead of .95 with 10.
@@ -314,8 +325,11 @@ def fit_scores(
         return _fit_many_items(data, link, regularisation, _sampling_model(data, sampling), level)
     if isinstance(data, PairwiseEstimate):
         estimate = data
-    elif isinstance(data, (Profile, Comparisons)):
-        estimate = PairwiseEstimate.from_data(data, unranked=unranked)
+    elif isinstance(data, Profile):
+        margins, said = pairwise_margins(data, unranked=unranked), said_counts(data, unranked=unranked)
+        estimate = PairwiseEstimate(items=data.items, margins=margins, answers=said)
+    elif isinstance(data, Comparisons):
+        estimate = PairwiseEstimate.from_data(data)
     else:
         raise ParameterError(f"data must be a Profile, Comparisons or PairwiseEstimate, got {type(data).__name__}")
     sampling = _sampling_model(data, sampling)
@@ -660,7 +674,9 @@ def _ballot_residuals(data: Profile, expected: Floats, unranked: Unranked) -> It
             tally[:, m + 1] = 0
         later = tally.sum(axis=1, keepdims=True) - tally.cumsum(axis=1)
         wins = np.take_along_axis(later + tally / 2.0, places, axis=1) - 0.5
+        # An unranked item is compared with ranked ones at most, and beats none.
+        met = ranked @ expected.T
         if unranked == "missing":
-            yield ranked * (wins - ranked @ expected.T)
+            yield ranked * (wins - met)
         else:
-            yield wins - expected.sum(axis=1)
+            yield np.where(ranked, wins - expected.sum(axis=1), -met)
