@@ -22,7 +22,8 @@ from psephos import (
 )  # fmt: skip
 from psephos.central import consensus as consensus_module
 from psephos.central import plan_consensus, release_from_json, release_to_json
-from psephos.errors import AccuracyWarning, MissingExtraError, ParameterError
+from psephos.errors import AccuracyWarning, MissingExtraError, ParameterError, PrivacyWarning
+from psephos.kemeny import kemeny_cost
 from psephos.privacy import DiscreteLaplaceEvent, InsecureBits, epsilon_of
 
 PROFILE = Profile.from_rankings(
@@ -218,6 +219,41 @@ def test_shared_ranks_are_competition_ranks(monkeypatch):
     profile = Profile.from_rankings({("d", ("a", "b"), "c"): 9}, items=list("abcd"))
     value = private_consensus(profile, epsilon=1, mechanism="laplace", bits=InsecureBits(seed=1)).value
     assert value.ranking() == ((1, ("d",)), (2, ("a", "b")), (4, ("c",)))
+
+
+UNANIMOUS = Comparisons.from_columns(["a", "b", "c", "d"], [0, 1, 0] * 90, [1, 2, 2] * 90, [1] * 270)
+TRUNCATED = Profile.from_rankings({("a", "b"): 500}, items=["c", "a", "b"])
+
+
+@pytest.mark.parametrize("data", [UNANIMOUS, TRUNCATED])
+@pytest.mark.parametrize("post_processing", ["raw", "adaptive"])
+def test_an_item_without_answers_does_not_erase_the_others(data, post_processing):
+    """Nobody compared the last item with any other; noise at epsilon 900 is 0 but for a chance below e^-100."""
+    unit = {"unit": "comparison"} if isinstance(data, Comparisons) else {"unranked": "missing"}
+    with pytest.warns(PrivacyWarning, match="no protection"):
+        release = private_consensus(data, epsilon=900, mechanism="laplace", post_processing=post_processing, **unit)
+    value = release.value
+    known, free = sorted(data.items)[:-1], max(data.items)
+    if data is TRUNCATED:
+        known, free = ["a", "b"], "c"
+    m = data.m
+    assert value.order == (*known, free)
+    assert value.tiers == tuple((item,) for item in value.order)
+    assert value.undecided == (*((item, i + 1, i + 2) for i, item in enumerate(known)), (free, 1, m))
+    assert value.unique is False
+    position = [value.estimate.items.index(item) for item in value.order]
+    people = 0 if "unit" in unit else data.people
+    assert value.cost_released == value.cost_of_margins == kemeny_cost(value.estimate.margins, position, people=people)
+    again = release_from_json(release_to_json(release))
+    assert (again.value.order, again.value.undecided) == (value.order, value.undecided)
+
+
+def test_answers_stored_before_orders_and_undecided_items_can_be_read():
+    document = json.loads(release_to_json(private_consensus(PROFILE, epsilon=1)))
+    del document["order"], document["undecided"]
+    value = release_from_json(json.dumps(document)).value
+    assert value.order == tuple(item for entry in document["ranking"] for item in entry["items"])
+    assert value.undecided is None
 
 
 def test_f24_an_item_on_no_ballot_is_ranked():

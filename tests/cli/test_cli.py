@@ -534,6 +534,22 @@ def test_m8_no_order_is_decided_by_the_order_of_the_input(put, suffix, m, body, 
     assert (result.unique, result.cost, result.status) == (False, cost, "optimal")
 
 
+def test_a_range_of_ranks_marks_an_item_without_answers(psephos, put):
+    put("x.csv", DUELS)
+    put("items.txt", "a\nb\nc\nd\n")
+    run = ("consensus", "x.csv", "--items", "items.txt", "--unit", "comparison", "--epsilon", "900")
+    table = psephos(*run).stdout
+    assert table.splitlines()[:5] == ["rank  item", " 1-2  a", " 2-3  b", " 3-4  c", " 1-4  d"]
+    assert "where a range of ranks stands, rankings that cost as little put the item elsewhere" in table
+    document = json.loads(psephos(*run, "--format", "json").stdout)
+    assert order(document) == document["order"] == ["a", "b", "c", "d"]
+    assert document["undecided"][-1] == {"item": "d", "ranks": [1, 4]}
+    assert document["unique"] is False
+    rows = list(csv.reader(io.StringIO(psephos(*run, "--format", "csv").stdout)))
+    assert rows[0] == ["rank", "item", "from_rank", "to_rank"]
+    assert rows[4] == ["4", "d", "1", "4"]
+
+
 def test_m8_a_tie_below_a_winner_is_kept(put):
     profile = read_preflib(put("x.toc", "# NUMBER ALTERNATIVES: 4\n4: 3,{1,2},4\n1: {1,2,3},4\n"))
     assert solve(pairwise_margins(profile), people=5).tiers == ((2,), (0, 1), (3,))

@@ -22,18 +22,23 @@ def result(order, differing):
 
 
 @pytest.mark.parametrize(
-    ("order", "differing", "tiers"),
+    ("order", "differing", "tiers", "ranks"),
     [
-        ((0,), (), ((0,),)),
-        ((2, 0, 1), (), ((2,), (0,), (1,))),
-        ((2, 0, 1), None, ((2,), (0,), (1,))),
-        ((2, 1, 0), ((0, 1),), ((2,), (0, 1))),
-        ((3, 1, 0, 2), ((1, 3), (0, 1)), ((0, 1, 3), (2,))),
-        ((1, 0, 3, 2), ((0, 1), (2, 3)), ((0, 1), (2, 3))),
+        ((0,), (), ((0,),), ((1, 1),)),
+        ((2, 0, 1), (), ((2,), (0,), (1,)), ((2, 2), (3, 3), (1, 1))),
+        ((2, 0, 1), None, ((2,), (0,), (1,)), None),
+        ((2, 1, 0), ((0, 1),), ((2,), (0, 1)), ((2, 3), (2, 3), (1, 1))),
+        # 3 is surely before 0, and 1 may stand before, between or behind them
+        ((3, 1, 0, 2), ((1, 3), (0, 1)), ((3,), (1,), (0,), (2,)), ((2, 3), (1, 3), (4, 4), (1, 2))),
+        ((1, 0, 3, 2), ((0, 1), (2, 3)), ((0, 1), (2, 3)), ((1, 2), (1, 2), (3, 4), (3, 4))),
     ],
 )
-def test_tiers(order, differing, tiers):
-    assert result(order, differing).tiers == tiers
+def test_items_share_a_place_only_where_all_their_pairs_differ(order, differing, tiers, ranks):
+    found = result(order, differing)
+    assert (found.tiers, found.ranks) == (tiers, ranks)
+    other = found.relabelled([3, 1, 0, 2][: len(order)] if len(order) == 4 else list(range(len(order))))
+    if ranks is not None and len(order) == 4:
+        assert [other.ranks[i] for i in (3, 1, 0, 2)] == list(ranks)
 
 
 def test_frozen():

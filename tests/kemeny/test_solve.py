@@ -35,6 +35,10 @@ def test_small_problems_equal_enumeration(enumerate_orders, antisymmetric):
             assert [item for tier in result.tiers for item in tier] == sorted(
                 result.order, key=lambda i: [i in tier for tier in result.tiers].index(True) * 100 + i
             )
+            surely = [[all(o.index(u) < o.index(v) for o in expected.optima) for v in range(m)] for u in range(m)]
+            assert result.ranks == tuple(
+                (1 + sum(surely[u][v] for u in range(m)), m - sum(surely[v])) for v in range(m)
+            )
 
 
 def test_the_path_of_large_problems_equals_enumeration(monkeypatch, enumerate_orders, antisymmetric):
@@ -65,13 +69,30 @@ def test_all_tied(m):
     assert result.cost == 0
 
 
+@pytest.mark.parametrize("m", [4, 30])
+def test_an_item_without_answers_leaves_the_others_in_order(m):
+    """Items 0, 1, ..., m - 2 are unanimous, and the last one has a margin of 0 against each of them."""
+    place = np.arange(m)
+    margins = np.sign(place[None, :] - place[:, None]) * 90
+    margins[-1] = margins[:, -1] = 0
+    result = solve(margins)
+    assert [i for i in result.order if i < m - 1] == list(range(m - 1))
+    assert result.tiers == tuple((i,) for i in result.order)
+    assert result.ranks == (*((i + 1, i + 2) for i in range(m - 1)), (1, m))
+    assert (result.unique, result.status) == (False, "optimal")
+    assert result.cost == kemeny_cost(margins, result.order)
+
+
 def test_relabelling_does_not_matter(antisymmetric):
     rng = np.random.default_rng(5)
     margins = antisymmetric(rng.integers(-4, 5, (25, 25)))
     shuffle = rng.permutation(25)
     one, other = solve(margins), solve(margins[np.ix_(shuffle, shuffle)])
     assert one.cost == other.cost
-    assert one.tiers == tuple(tuple(sorted(int(shuffle[i]) for i in tier)) for tier in other.tiers)
+    named = other.relabelled(shuffle.tolist())
+    assert (one.differing, one.ranks) == (named.differing, named.ranks)
+    shared = [{tier for tier in result.tiers if len(tier) > 1} for result in (one, named)]
+    assert shared[0] == shared[1]
 
 
 def test_a_condorcet_order_needs_no_search():

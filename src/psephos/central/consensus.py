@@ -14,6 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_integer, check_level, check_real, exact
@@ -37,10 +38,12 @@ from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_order
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
 from psephos.kemeny.ptas import SchemeResult
+from psephos.kemeny.result import KemenyResult
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
+from psephos.privacy.bounded import shuffled
 from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.privacy.events import Event
 from psephos.privacy.guarantee import Guarantee
@@ -199,7 +202,7 @@ def private_consensus(
             table, noise, event = noisy_margins(counted, plan, answers=answers, bits=bits)
             known = None if not answers else complete_answers(data.m, answers)
             estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
-            value = _consensus(estimate, plan, units, answers, post_processing, factor, limit)
+            value = _consensus(estimate, plan, units, answers, post_processing, factor, limit, bits)
             if level is not None and isinstance(data, Profile):
                 moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
                 ranks = rank_sets(estimate, moment, plan, people=units, level=level)
@@ -357,15 +360,21 @@ def _consensus(
     post_processing: PostProcessing,
     xi: Fraction,
     time_limit: float,
+    bits: BitSource,
 ) -> Consensus:
-    """Everything after the release: sees the noisy table and public facts alone."""
+    """Everything after the release: sees the noisy table, public facts and fresh bits alone."""
     if post_processing == "certified":
         return _certified(estimate, plan, units, xi, time_limit)
     table, rho = post_process(estimate, method=post_processing, people=answers)
     people = units if plan.pairs is None and plan.unit == "person" else 0  # what a ballot's answers sum to
-    result = solve(table, people=people, time_limit=time_limit)
+    labels = _labels(table, bits)
+    solved = solve(table[np.ix_(labels, labels)], people=people, time_limit=time_limit)
+    result = solved.relabelled(labels)
+    tiers, order, undecided = _places(estimate.items, result)
     return Consensus(
-        tiers=tuple(tuple(sorted(estimate.items[i] for i in tier)) for tier in result.tiers),
+        tiers=tiers,
+        order=order,
+        undecided=undecided,
         cost_released=result.cost,
         lower_bound=result.lower_bound,
         gap=result.gap,
@@ -384,6 +393,29 @@ def _consensus(
     )
 
 
+def _labels(table: NDArray[Any], bits: BitSource) -> list[int]:
+    """The items as the solver gets them: those with the fewest margins of 0 first, else in random order.
+
+    So it puts items last that nothing is known of, and the listed order of the items decides nothing.
+    """
+    zeros = (table == 0).sum(axis=1)
+    place = shuffled(len(table), bits)
+    return sorted(range(len(table)), key=lambda u: (zeros[u], place[u]))
+
+
+def _places(
+    items: tuple[str, ...], result: KemenyResult
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...], tuple[tuple[str, int, int], ...] | None]:
+    """``tiers``, ``order`` and ``undecided`` of a consensus."""
+    tiers = tuple(tuple(sorted(items[i] for i in tier)) for tier in result.tiers)
+    order = tuple(items[i] for i in result.order)
+    if result.ranks is None:
+        return tiers, order, None
+    alone = [tier[0] for tier in result.tiers if len(tier) == 1]
+    undecided = [(items[i], *result.ranks[i]) for i in alone if result.ranks[i][0] < result.ranks[i][1]]
+    return tiers, order, tuple(undecided)
+
+
 def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, time_limit: float) -> Consensus:
     """The nearest possible table, an order within 1 + xi of its optimum, and what both prove."""
     m = plan.items
@@ -399,6 +431,8 @@ def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction,
     closed = result.certificate
     return Consensus(
         tiers=tuple((estimate.items[i],) for i in result.order),
+        order=tuple(estimate.items[i] for i in result.order),
+        undecided=None,
         cost_released=result.cost,
         lower_bound=result.lower_bound,
         gap=result.gap,
@@ -442,6 +476,8 @@ def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: in
     """A ranking without a table to certify it against."""
     return Consensus(
         tiers=tuple((items[i],) for i in order),
+        order=tuple(items[i] for i in order),
+        undecided=None,
         cost_released=None,
         lower_bound=None,
         gap=None,

@@ -90,13 +90,21 @@ class Consensus:
     Attributes
     ----------
     tiers
-        Item names, best first. Items share a tier where optimal orders of the solved table differ on them.
+        Item names, best first. Items share a tier where every two of them stand in both orders among the optimal orders
+        of the solved table.
+    order
+        Item names, best first: the one order that all costs are about. It keeps the sequence of ``tiers``.
+    undecided
+        ``(item, best, worst)`` for the items that have no place of their own and share none: some orders of least cost
+        put them before others, some behind, though not before and behind each of the same items. Every order of least
+        cost has them within these ranks, and their place in ``tiers`` is the one of ``order``. ``()``: there are none.
+        ``None``: not settled, or a ranking without a table.
     cost_released, lower_bound, gap
-        In votes, exact, all about the *solved* table, which is the released one after ``post_processing``: what the
-        ranking costs, what no ranking can undercut, and the difference. For ``raw`` the solved table is the released
+        In votes, exact, all about the *solved* table, which is the released one after ``post_processing``: what
+        ``order`` costs, what no ranking can undercut, and the difference. For ``raw`` the solved table is the released
         one itself.
     cost_of_margins
-        In votes, exact: what the ranking costs under the released margins as they are.
+        In votes, exact: what ``order`` costs under the released margins as they are.
     status
         ``optimal`` (cost equals bound), ``gap`` (close enough, for the solver), ``time_limit`` or ``drawn``; like
         ``unique``, about the solved table.
@@ -126,6 +134,8 @@ class Consensus:
     """
 
     tiers: tuple[tuple[str, ...], ...]
+    order: tuple[str, ...]
+    undecided: tuple[tuple[str, int, int], ...] | None
     cost_released: Fraction | None
     lower_bound: Fraction | None
     gap: Fraction | None
@@ -151,7 +161,10 @@ class Consensus:
         return sum(len(tier) for tier in self.tiers)
 
     def ranking(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """(rank, items) best first; ranks are 1-based, and a shared place counts all its items."""
+        """(rank, items) best first; ranks are 1-based, and a shared place counts all its items.
+
+        The rank of an item in :attr:`undecided` is its place in :attr:`order`, one of those it may have.
+        """
         result = []
         rank = 1
         for tier in self.tiers:
@@ -166,6 +179,10 @@ def release_to_json(release: Release[Consensus]) -> str:
     document = {
         "schema": SCHEMA,
         "ranking": [{"rank": rank, "items": list(items)} for rank, items in value.ranking()],
+        "order": list(value.order),
+        "undecided": None
+        if value.undecided is None
+        else [{"item": item, "ranks": [best, worst]} for item, best, worst in value.undecided],
         "cost_released": _text(value.cost_released),
         "lower_bound": _text(value.lower_bound),
         "gap": _text(value.gap),
@@ -224,8 +241,12 @@ def release_from_json(text: str) -> Release[Consensus]:
     given, released = document["guarantee"], document["released"]
     guarantee, units = guarantee_from_json(given)
     steps = document["post_processing"] or {"name": None, "rho": None}
+    tiers = tuple(tuple(entry["items"]) for entry in document["ranking"])
+    undecided = document.get("undecided")  # this and the order are not in answers stored by earlier versions
     value = Consensus(
-        tiers=tuple(tuple(entry["items"]) for entry in document["ranking"]),
+        tiers=tiers,
+        order=tuple(document.get("order") or (item for tier in tiers for item in tier)),
+        undecided=None if undecided is None else tuple((row["item"], *row["ranks"]) for row in undecided),
         cost_released=_number(document["cost_released"]),
         lower_bound=_number(document["lower_bound"]),
         gap=_number(document["gap"]),

@@ -122,9 +122,7 @@ def consensus(
         if output_format == "json":
             text = release_to_json(release)
         elif output_format == "csv":
-            spans = _spans(release.value)
-            rows = [(rank, name, *spans.get(name, ())) for rank, names in release.value.ranking() for name in names]
-            text = write_csv(("rank", "item", "best_rank", "worst_rank")[: len(rows[0])], rows)
+            text = _csv(release.value)
             note(_sentence(release))
         else:
             text = _table(release)
@@ -138,18 +136,39 @@ def _spans(value: Consensus) -> dict[str, tuple[int, int]]:
     return dict(zip(value.estimate.items, zip(value.ranks.low, value.ranks.high, strict=True), strict=True))
 
 
+def _free(value: Consensus) -> dict[str, tuple[int, int]]:
+    """The ranks that orders of least cost give to items that have no place of their own."""
+    return {item: (best, worst) for item, best, worst in value.undecided or ()}
+
+
+def _csv(value: Consensus) -> str:
+    spans, free = _spans(value), _free(value)
+    header = ["rank", "item"]
+    if free:
+        header += ["from_rank", "to_rank"]
+    if spans:
+        header += ["best_rank", "worst_rank"]
+    rows: list[list[object]] = []
+    for rank, names in value.ranking():
+        for name in names:
+            ends = free.get(name, (rank, rank + len(names) - 1)) if free else ()
+            rows.append([rank, name, *ends, *spans.get(name, ())])
+    return write_csv(header, rows)
+
+
 def _table(release: Release[Consensus]) -> str:
-    width = max(len(str(release.value.m)), 4)
-    spans = _spans(release.value)
-    lines = [f"{'rank':>{width}}  {'by score  ' if spans else ''}item"]
+    spans, free = _spans(release.value), _free(release.value)
+    lines = [("rank", f"{'by score  ' if spans else ''}item")]
     for rank, names in release.value.ranking():
         for name in names:
-            span = ""
-            if spans:
-                best, worst = spans[name]
-                span = f"{best if best == worst else f'{best}-{worst}':<8}  "
-            lines.append(f"{rank:>{width}}  {span}{shown(name)}")
-    return "\n".join([*lines, "", _sentence(release)])
+            by_score = f"{_range(*spans[name]):<8}  " if spans else ""
+            lines.append((_range(*free.get(name, (rank, rank))), f"{by_score}{shown(name)}"))
+    width = max(len(rank) for rank, _ in lines)
+    return "\n".join([*(f"{rank:>{width}}  {rest}" for rank, rest in lines), "", _sentence(release)])
+
+
+def _range(best: int, worst: int) -> str:
+    return str(best) if best == worst else f"{best}-{worst}"
 
 
 def _certified(value: Consensus, certificate: Certificate, unit: str) -> str:
@@ -191,6 +210,11 @@ def _sentence(release: Release[Consensus]) -> str:
         text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
     if value.ranks is not None:
         text += f"; all ranks by mean score lie in their intervals with probability {100 * value.ranks.level:g}%"
+    if value.undecided:
+        text += "; where a range of ranks stands, rankings that cost as little put the item elsewhere"
+    elif value.undecided is None and value.post_processing not in (None, "certified"):
+        others = "other rankings cost as little" if value.unique is False else "whether others cost as little"
+        text += f"; {others}{', and which ones' if value.unique is False else ''} was not settled"
     if value.certificate is not None:
         text += f"; {_certified(value, value.certificate, release.guarantee.unit)}"
     elif value.gap:

@@ -58,7 +58,7 @@ class Part:
 
 
 def strict_blocks(signs: Signs) -> list[npt.NDArray[np.intp]]:
-    """Item positions of the strict blocks, best first.
+    """Item positions of the strict blocks, best first, items of a block in ascending order.
 
     >>> [block.tolist() for block in strict_blocks(np.array([[0, -1, -1], [1, 0, 0], [1, 0, 0]]))]
     [[1, 2], [0]]
@@ -72,7 +72,7 @@ def strict_blocks(signs: Signs) -> list[npt.NDArray[np.intp]]:
     last_loss = np.where(losses.any(axis=1), m - 1 - losses[:, ::-1].argmax(axis=1), -1)
     border = np.maximum.accumulate(last_loss)
     cuts = [k + 1 for k in range(m - 1) if border[k] <= k]
-    return list(np.split(order, cuts))
+    return [np.sort(block) for block in np.split(order, cuts)]
 
 
 def weak_blocks(signs: Signs) -> list[npt.NDArray[np.intp]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -65,23 +66,56 @@ class KemenyResult:
 
     @property
     def tiers(self) -> tuple[tuple[int, ...], ...]:
-        """Items that share a place, best first, each group sorted.
+        """Items that share a place, best first, each group sorted: sets any two of whose items differ.
 
-        Groups are the connected components of the differing pairs. They are contiguous in every optimal
-        order: if b lay between two items of a component, some differing pair (x, y) on the path that joins
-        them would have x always before b and b always before y. Where ``differing`` is ``None``, every item
-        stands alone.
+        The connected components of the differing pairs are contiguous in every optimal order: if b lay between two
+        items of a component, some differing pair (x, y) on the path that joins them would have x always before b and b
+        always before y. A component whose pairs all differ is one tier. In any other component some pairs are decided,
+        so its items do not share a place: each stands alone, in the order of ``order``, and :attr:`ranks` says how far
+        it is free. Where ``differing`` is ``None``, every item stands alone.
         """
         place = {item: position for position, item in enumerate(self.order)}
-        reach = list(range(len(self.order)))  # the last place that shares a group with this one
-        for u, v in self.differing or ():
-            first, last = sorted((place[u], place[v]))
+        pairs = [sorted((place[u], place[v])) for u, v in self.differing or ()]
+        reach = list(range(len(self.order)))  # the last place that shares a component with this one
+        degree = [0] * len(self.order)
+        for first, last in pairs:
             reach[first] = max(reach[first], last)
+            degree[first] += 1
+            degree[last] += 1
         groups: list[tuple[int, ...]] = []
         start = end = 0
         for position in range(len(self.order)):
             end = max(end, reach[position])
             if position == end:
-                groups.append(tuple(sorted(self.order[start : end + 1])))
+                group = self.order[start : end + 1]
+                shared = all(d == len(group) - 1 for d in degree[start : end + 1])
+                groups += [tuple(sorted(group))] if shared else [(item,) for item in group]
                 start = end = position + 1
         return tuple(groups)
+
+    @property
+    def ranks(self) -> tuple[tuple[int, int], ...] | None:
+        """The best and the worst rank, 1-based, that each item position may have; ``None`` with ``differing``.
+
+        Of two items that do not differ, one stands before the other in every optimal order. The best rank is 1 plus
+        how many items stand before this one in all of them, the worst m less how many stand behind it in all: every
+        optimal order lies within, and not every ranking within is optimal.
+        """
+        if self.differing is None:
+            return None
+        m = len(self.order)
+        place = {item: position for position, item in enumerate(self.order)}
+        ranks = [[place[item] + 1, place[item] + 1] for item in range(m)]
+        for pair in self.differing:
+            first, last = sorted(pair, key=place.__getitem__)
+            ranks[first][1] += 1
+            ranks[last][0] -= 1
+        return tuple((best, worst) for best, worst in ranks)
+
+    def relabelled(self, labels: Sequence[int]) -> KemenyResult:
+        """The same with ``labels[i]`` in place of item i."""
+        order, pairs = tuple(labels[i] for i in self.order), None
+        if self.differing is not None:
+            named = [(labels[u], labels[v]) for u, v in self.differing]
+            pairs = tuple(sorted((min(pair), max(pair)) for pair in named))
+        return replace(self, order=order, differing=pairs)
