@@ -13,7 +13,7 @@ import math
 import numpy as np
 from timing import median_seconds, report
 
-from psephos.bootstrap import HuberLoss, private_sandwich, private_score_bootstrap, weighted_m_estimate
+from psephos.bootstrap import HuberLoss, PosteriorMethod, private_posterior, weighted_m_estimate
 
 N, P = 100_000, 10
 NAMES = tuple(f"x{j}" for j in range(P))
@@ -30,10 +30,10 @@ def main() -> None:
     data = records()
     plain = median_seconds(lambda: weighted_m_estimate(data, LOSS), repetitions=3)
     rows = []
-    for name, fit in (("noisy Newton steps", private_sandwich), ("score bootstrap", private_score_bootstrap)):
+    for name, method in (("noisy Newton steps", "sandwich"), ("score bootstrap", "field")):
 
-        def drawn(fit: object = fit) -> object:
-            return fit(data, LOSS, epsilon=1, delta="1e-6").value.sample(2000)  # type: ignore[operator]
+        def drawn(method: PosteriorMethod = method) -> object:
+            return private_posterior(data, LOSS, epsilon=1, delta="1e-6", method=method).value.sample(2000)
 
         ours = median_seconds(drawn, repetitions=3)
         rows.append((name, f"{ours:.2f}", "fit without privacy", f"{plain:.2f}", f"{plain / ours:.2f}"))

@@ -14,7 +14,7 @@ import time
 import numpy as np
 from timing import median_seconds, report
 
-from psephos.bootstrap import HuberLoss, TrainingPlan, train
+from psephos.bootstrap import HuberLoss, TrainingPlan, private_generator
 from psephos.bootstrap.statistic import PoissonSampling
 from psephos.privacy import SystemBits
 
@@ -38,10 +38,10 @@ def main() -> None:
     data, plan = records(), TrainingPlan(steps=STEPS)
 
     def fit() -> object:
-        return train(data, LOSS, epsilon=1, delta="1e-4", plan=plan)
+        return private_generator(data, LOSS, epsilon=1, delta="1e-4", plan=plan)
 
     begin = time.perf_counter()
-    posterior = train(data, LOSS, epsilon=1, delta="1e-4", plan=plan).value
+    posterior = private_generator(data, LOSS, epsilon=1, delta="1e-4", plan=plan).value
     first = time.perf_counter() - begin
     ours = median_seconds(fit, repetitions=3)
     batch, theta = tuple(column[: N // 10] for column in data), np.array(LOSS.start)

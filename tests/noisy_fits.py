@@ -2,11 +2,13 @@
 
 import math
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import special
 
+from psephos import private_posterior
 from psephos.bootstrap.losses import BradleyTerryLoss, HuberLoss, LogisticLoss, MeanLoss, QuantileLoss
 from psephos.bootstrap.noisy_moments import GramSum, VectorSum
 
@@ -21,6 +23,9 @@ LOSSES = {
 }
 NAMES = tuple(LOSSES)
 REGRESSIONS = ("huber", "quantile", "logistic")
+
+by_newton_steps = partial(private_posterior, method="sandwich")
+by_field = partial(private_posterior, method="field")
 
 
 def people(name, n, rng):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,7 @@ from psephos.bootstrap import (
     PosteriorDraws,
     QuantileLoss,
     TrainingPlan,
-    private_sandwich,
-    private_score_bootstrap,
+    private_posterior,
     read_columns_csv,
     simulate,
 )
@@ -45,7 +44,10 @@ Cell = dict[str, Any]
 CELL = ("method", "epsilon", "replicate")
 METHODS = {"PGBB": None, "DP-SGLD(omega=1)": 1.0, "DP-SGLD(omega=0.1)": 0.1, "sandwich": None, "score bootstrap": None}
 REPLICATES = {"PGBB": 10, "DP-SGLD(omega=1)": 2, "DP-SGLD(omega=0.1)": 1, "sandwich": 20, "score bootstrap": 20}
-OURS = {"sandwich": private_sandwich, "score bootstrap": private_score_bootstrap}
+OURS = {
+    "sandwich": partial(private_posterior, method="sandwich"),
+    "score bootstrap": partial(private_posterior, method="field"),
+}
 EPSILONS = (1, 4)
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 VARIABLES = ("educ", "exper", "black")

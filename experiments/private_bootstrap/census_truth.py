@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from regression import generator, key_of
 from summaries import Rows, pick
 
-from psephos.bootstrap import QuantileLoss, private_sandwich, private_score_bootstrap
+from psephos.bootstrap import QuantileLoss
 from psephos.errors import PrivacyWarning
 from psephos.privacy import InsecureBits
 
@@ -78,10 +78,11 @@ def measure(wanted: Cell) -> Cell:
     records = people(generator("census truth", replicate))
     loss: QuantileLoss = replace(census.LOSS, levels=LEVELS[count], level_weights=())
     key = key_of("census truth", method, count, replicate)
-    fit: Any = private_sandwich if method == "sandwich" else private_score_bootstrap
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # of a delta of 1/n
-        release = fit(records, loss, epsilon=1, delta=f"1/{len(records[0])}", bits=InsecureBits(seed=key))
+        release = census.OURS[method](
+            records, loss, epsilon=1, delta=f"1/{len(records[0])}", bits=InsecureBits(seed=key)
+        )
     draws = release.value.sample(2000 if count == 5 else 1000, rng=np.random.default_rng(key))
     ends, exact = draws.intervals(), truth(count)
     inside = (ends[..., 0] <= exact) & (exact <= ends[..., 1])

@@ -16,8 +16,6 @@ import regression
 import sandwich
 from summaries import HERE, NAMES, Rows, pick, published, read, stated
 
-from psephos.bootstrap import private_score_bootstrap
-
 CELL = ("noise", "n", "epsilon", "block")
 BLOCKS, EACH = {10_000: 40, 40_000: 10}, 10
 
@@ -34,7 +32,7 @@ def measure(wanted: Cell) -> Cell:
     noise, n, epsilon, block = (wanted[name] for name in CELL)
     found = np.mean(
         [
-            sandwich.fitted(noise, n, epsilon, replicate, fit=private_score_bootstrap)
+            sandwich.fitted(noise, n, epsilon, replicate, method="field")
             for replicate in range(block * EACH, (block + 1) * EACH)
         ],
         axis=0,

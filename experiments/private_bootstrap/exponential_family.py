@@ -13,6 +13,7 @@ mean, the score bootstrap, which are not the document's, stand beside.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ from psephos.bootstrap import (
     MeanLoss,
     PosteriorDraws,
     TrainingPlan,
-    private_sandwich,
-    private_score_bootstrap,
+    private_posterior,
     simulate,
 )
 from psephos.bootstrap.baselines.dp_bootstrap import simulate_dp_bootstrap_mean
@@ -46,7 +46,10 @@ FAMILIES = ("gaussian", "exponential")
 SIZES = (500, 5000)
 EPSILONS = (1, 2, 4)
 REPLICATES = {"PGBB": 20, "NoisyGibbs": 20, "DP-Bootstrap": 20, "sandwich": 100, "DP-SGLD": 3, "score bootstrap": 100}
-OURS = {"sandwich": private_sandwich, "score bootstrap": private_score_bootstrap}
+OURS = {
+    "sandwich": partial(private_posterior, method="sandwich"),
+    "score bootstrap": partial(private_posterior, method="field"),
+}
 TRUTH = {"gaussian": 1.5, "exponential": 2.0}
 BOUNDS = {"gaussian": (-5, 5), "exponential": (0, 12)}
 

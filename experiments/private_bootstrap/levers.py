@@ -30,8 +30,7 @@ from psephos.bootstrap import (
     NetworkShape,
     PosteriorDraws,
     TrainingPlan,
-    private_sandwich,
-    private_score_bootstrap,
+    private_posterior,
     simulate,
 )
 from psephos.errors import PrivacyWarning
@@ -82,13 +81,14 @@ def sampled(lever: str, replicate: int) -> PosteriorDraws:
     bits, draws = InsecureBits(seed=key), regression.generator("draws", replicate)
     tight = replace(regression.LOSS, bound_rule="tight")
     if lever == "score bootstrap":
-        fit = private_score_bootstrap(records, tight, epsilon=1, delta=f"1/{N}", bits=bits)
+        fit = private_posterior(records, tight, method="field", epsilon=1, delta=f"1/{N}", bits=bits)
         return fit.value.sample(regression.DRAWS, rng=draws)
     loss = tight if lever in ("bound", "together") else regression.LOSS
     plan, epsilon, delta = plan_of(lever), "1", f"1/{N}"
     if lever == "pilot":
         epsilon, delta = "0.7", f"1/{2 * N}"
-        found = private_sandwich(records, loss, epsilon="0.3", delta=delta, bits=bits).value.estimate()
+        pilot = private_posterior(records, loss, method="sandwich", epsilon="0.3", delta=delta, bits=bits).value
+        found = pilot.estimate()
         loss = replace(loss, start=tuple(float(number) for number in found))
     exact = lever in ("accountant", "together", "full batch", "pilot", "blocks")
     release = simulate(

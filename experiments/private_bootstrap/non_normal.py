@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,16 @@ from psephos.bootstrap import (
     LogisticLoss,
     PosteriorDraws,
     QuantileLoss,
-    private_sandwich,
-    private_score_bootstrap,
+    private_posterior,
 )
 from psephos.errors import PrivacyWarning
 from psephos.privacy import InsecureBits
 
 CELL = ("case", "epsilon", "method", "block")
-METHODS = {"sandwich": private_sandwich, "score bootstrap": private_score_bootstrap}
+METHODS = {
+    "sandwich": partial(private_posterior, method="sandwich"),
+    "score bootstrap": partial(private_posterior, method="field"),
+}
 EPSILONS = (1, 4)
 BLOCKS, EACH = 2, 50
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ import regression
 from numpy.typing import NDArray
 from summaries import NAMES, Rows, pick, published
 
-from psephos.bootstrap import private_sandwich
+from psephos.bootstrap import PosteriorMethod, private_posterior
 from psephos.errors import PrivacyWarning
-from psephos.privacy import InsecureBits, Release
+from psephos.privacy import InsecureBits
 
 CELL = ("noise", "n", "epsilon", "block")
 BLOCKS, EACH = 20, 50
@@ -43,7 +42,7 @@ def cells(*, quick: bool) -> list[Cell]:
 
 
 def fitted(
-    noise: str, n: int, epsilon: int, replicate: int, *, fit: Callable[..., Release[Any]] = private_sandwich
+    noise: str, n: int, epsilon: int, replicate: int, *, method: PosteriorMethod = "sandwich"
 ) -> NDArray[np.float64]:
     """Absolute error, inclusion of the truth and width, means over the coefficients."""
     key = regression.key_of("sandwich", noise, n, epsilon, replicate)
@@ -51,7 +50,7 @@ def fitted(
     bits = InsecureBits(seed=key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # of a delta of 1/n, and of the fit without privacy
-        posterior = fit(records, LOSS, epsilon=epsilon, delta=f"1/{n}", bits=bits).value
+        posterior = private_posterior(records, LOSS, epsilon=epsilon, delta=f"1/{n}", method=method, bits=bits).value
     draws = posterior.sample(regression.DRAWS, rng=np.random.default_rng(key))
     centre, ends, truth = draws.mean()[:3], draws.intervals()[:3], regression.BETA
     inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])

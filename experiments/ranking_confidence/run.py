@@ -32,7 +32,7 @@ from psephos.bootstrap import (
     BradleyTerryLoss,
     Records,
     comparison_records,
-    private_sandwich,
+    private_posterior,
     weighted_m_estimate,
 )
 from psephos.errors import AccuracyWarning, PrivacyWarning
@@ -236,7 +236,9 @@ def ranks_of(data: str, method: str, epsilon: float, who: Whole, seed: int) -> t
     if method.startswith("sandwich"):
         kind = CompleteBallotLoss if method == "sandwich, tight" else BradleyTerryLoss
         loss = kind(items=people.items)
-        release = private_sandwich(people.drawn_records(who), loss, epsilon=epsilon, delta=DELTA, bits=bits)
+        release = private_posterior(
+            people.drawn_records(who), loss, epsilon=epsilon, delta=DELTA, method="sandwich", bits=bits
+        )
         sets = release.value.sample(DRAWS, rng=np.random.default_rng(seed)).rank_intervals(level=LEVEL)
         return sets.low, sets.high, None
     if method.startswith("wins"):

@@ -31,7 +31,6 @@ _HOME = {
     "read_ballots_csv": "psephos.profile",
     "read_comparisons_csv": "psephos.profile",
     "read_preflib": "psephos.profile",
-    "sample_posterior": "psephos.bootstrap",
     "solve": "psephos.kemeny",
 }
 
@@ -56,12 +55,11 @@ __all__ = [
     "read_ballots_csv",
     "read_comparisons_csv",
     "read_preflib",
-    "sample_posterior",
     "solve",
 ]
 
 if TYPE_CHECKING:
-    from psephos.bootstrap import private_posterior, sample_posterior
+    from psephos.bootstrap import private_posterior
     from psephos.central import private_consensus, private_scores
     from psephos.kemeny import solve
     from psephos.local import randomise

@@ -16,6 +16,7 @@ from noisy_fits import (
     LOSSES,
     NAMES,
     REGRESSIONS,
+    by_newton_steps,
     centred,
     classical,
     comparisons,
@@ -25,13 +26,12 @@ from noisy_fits import (
     scripted,
     tape,
 )
-from psephos import Ledger, sample_posterior
+from psephos import Ledger
 from psephos.bootstrap import (
     NormalPosterior,
     SandwichPlan,
     TrainingPlan,
     noisy_moments,
-    private_sandwich,
     release_from_json,
     release_to_json,
     sandwich,
@@ -61,8 +61,8 @@ SHORT = SandwichPlan(steps=2)
 
 
 def fit(records, loss, *, epsilon=1, delta="1e-5", seed=1, plan=SandwichPlan(), **options):  # noqa: B008 - frozen
-    return private_sandwich(
-        records, loss, epsilon=epsilon, delta=delta, plan=plan, bits=InsecureBits(seed=seed), **options
+    return by_newton_steps(
+        records, loss, epsilon=epsilon, delta=delta, settings=plan, bits=InsecureBits(seed=seed), **options
     )
 
 
@@ -299,7 +299,7 @@ def test_numbers_that_are_none_are_refused_before_they_are_paid(ledger, name, ba
             broken = column.copy()
             broken.flat[7] = bad
             with pytest.raises(DataError, match="finite") as caught:
-                private_sandwich((*records[:at], broken, *records[at + 1 :]), LOSSES[name], **PAID, ledger=ledger)
+                by_newton_steps((*records[:at], broken, *records[at + 1 :]), LOSSES[name], **PAID, ledger=ledger)
             assert "7" not in str(caught.value)
 
 
@@ -321,7 +321,7 @@ def test_numbers_that_are_none_are_refused_before_they_are_paid(ledger, name, ba
 )
 def test_records_of_other_shapes_are_refused_before_they_are_paid(ledger, name, shapes):
     with pytest.raises(ParameterError, match="records"):
-        private_sandwich(tuple(np.zeros(shape, int) for shape in shapes), LOSSES[name], **PAID, ledger=ledger)
+        by_newton_steps(tuple(np.zeros(shape, int) for shape in shapes), LOSSES[name], **PAID, ledger=ledger)
 
 
 def test_what_cannot_be_fitted_is_refused_before_it_is_paid(ledger):
@@ -333,26 +333,26 @@ def test_what_cannot_be_fitted_is_refused_before_it_is_paid(ledger):
         bound=1.0, names=("m",), lower=(-5.0,), upper=(5.0,), start=(0.0,),
     )  # fmt: skip
     with pytest.raises(ParameterError, match="one of this package"):
-        private_sandwich(records, custom, **paid)
+        by_newton_steps(records, custom, **paid)
     with pytest.raises(ParameterError, match="must be a SandwichPlan, got TrainingPlan"):
-        private_sandwich(records, LOSSES["gaussian"], plan=TrainingPlan(), **paid)
+        by_newton_steps(records, LOSSES["gaussian"], settings=TrainingPlan(), **paid)
     for text in (np.array(["x"] * 20), np.array([1, "x"] * 10, dtype=object)):
         with pytest.raises(ParameterError, match="arrays of numbers"):
-            private_sandwich((text,), LOSSES["gaussian"], **paid)
+            by_newton_steps((text,), LOSSES["gaussian"], **paid)
     with pytest.raises(ParameterError, match="tuple of arrays"):
-        private_sandwich([1.0] * 20, LOSSES["gaussian"], **paid)
+        by_newton_steps([1.0] * 20, LOSSES["gaussian"], **paid)
     for loss, rows in ((LOSSES["gaussian"], records), (LOSSES["quantile"], people("quantile", 20, np.random))):
         with pytest.raises(ParameterError, match="too small"):
-            private_sandwich(rows, loss, **(paid | {"epsilon": 1e-12, "delta": "1e-12"}))
+            by_newton_steps(rows, loss, **(paid | {"epsilon": 1e-12, "delta": "1e-12"}))
     with pytest.raises(ParameterError, match="never pure"):
-        private_sandwich(records, LOSSES["gaussian"], **(paid | {"delta": 0}))
+        by_newton_steps(records, LOSSES["gaussian"], **(paid | {"delta": 0}))
     for bad in (0, -1, math.nan, True, None):
         with pytest.raises(ParameterError, match="epsilon"):
-            private_sandwich(records, LOSSES["gaussian"], **(paid | {"epsilon": bad}))
+            by_newton_steps(records, LOSSES["gaussian"], **(paid | {"epsilon": bad}))
     names = tuple(f"x{i}" for i in range(513))
     wide = QuantileLoss(covariates=names, covariate_bound=1, coefficient_box=(-1, 1), levels=(0.1, 0.5))
     with pytest.raises(ParameterError, match="at most 1024 coordinates at all levels, got 1026"):
-        private_sandwich((np.zeros((3, 513)), np.zeros(3)), wide, **paid)
+        by_newton_steps((np.zeros((3, 513)), np.zeros(3)), wide, **paid)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_what_cannot_be_fitted_is_refused_before_it_is_paid(ledger):
 def test_units_that_doubles_do_not_hold_are_refused_before_they_are_paid(ledger, loss, name):
     """Each of these gave NaN, or an error of numpy's, after the budget was gone."""
     with pytest.raises(ParameterError, match="choose other units"):
-        private_sandwich(people(name, 20, np.random.default_rng(1)), loss, **PAID, ledger=ledger)
+        by_newton_steps(people(name, 20, np.random.default_rng(1)), loss, **PAID, ledger=ledger)
 
 
 @pytest.mark.parametrize(
@@ -463,7 +463,7 @@ def test_same_bits_same_posterior():
     one, again, other = (fit(records, LOSSES["huber"], seed=seed).value.to_bytes() for seed in (1, 1, 2))
     assert one == again
     assert one != other
-    first, second = (private_sandwich(records, LOSSES["huber"], epsilon=1, delta="1e-5").value for _ in range(2))
+    first, second = (by_newton_steps(records, LOSSES["huber"], epsilon=1, delta="1e-5").value for _ in range(2))
     assert first.to_bytes() != second.to_bytes()
 
 
@@ -486,14 +486,14 @@ def test_round_trips(tmp_path, name):
 def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
     records = people("quantile", 300, np.random.default_rng(15))
     with tape() as kept:
-        posterior = private_sandwich(records, LOSSES["quantile"], epsilon=1, delta="1e-5").value
+        posterior = by_newton_steps(records, LOSSES["quantile"], epsilon=1, delta="1e-5").value
     with np.load(io.BytesIO(posterior.to_bytes()), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files if name != "header"}
         header = json.loads(archive["header"].tobytes())
     assert set(arrays) == {"frame", "place", "gradient", "curvature", "curvature_sd", "scores"}
     assert set(header) == {
         "schema", "names", "lower", "upper", "levels", "logs", "people", "gradient_sd", "scores_sd", "scores_bound",
-        "guarantee", "secure",
+        "guarantee", "secure", "reason",
     }  # fmt: skip
     assert set(NormalPosterior.__slots__) == set(arrays) | set(header) - {"schema"}
     summed = {"gradient": kept[-1], "scores": kept[-2]} | {("curvature", i): kept[-5 + i] for i in range(3)}
@@ -509,7 +509,7 @@ def test_test_bits_stamp_a_release_for_good(tmp_path):
     assert not release.secure
     assert not NormalPosterior.from_bytes(release.value.to_bytes()).secure
     assert not release_from_json(release_to_json(release)).secure
-    sound = private_sandwich(
+    sound = by_newton_steps(
         people("gaussian", 50, np.random.default_rng(16)), LOSSES["gaussian"], epsilon=1, delta="1e-5"
     )
     assert sound.secure
@@ -521,36 +521,19 @@ def test_test_bits_stamp_a_release_for_good(tmp_path):
 def test_a_ledger_debits_once_and_repeats(tmp_path):
     loss, records = LOSSES["gaussian"], people("gaussian", 300, np.random.default_rng(17))
     paid = {"epsilon": 1, "delta": "1e-5", "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    first = private_sandwich(records, loss, **paid, request_id="r", budget=(1, "1e-5"))
-    again = private_sandwich(records, loss, **paid, request_id="r")
+    first = by_newton_steps(records, loss, **paid, request_id="r", budget=(1, "1e-5"))
+    again = by_newton_steps(records, loss, **paid, request_id="r")
     assert first.remaining == again.remaining == (0, 0)
     assert again.value.to_bytes() == first.value.to_bytes()
     assert (again.event, again.guarantee, again.secure) == (first.event, first.guarantee, True)
-    for changed in ({"plan": SHORT}, {"about": "other"}, {"assumptions": ("other",)}):
+    for changed in ({"settings": SHORT}, {"about": "other"}, {"assumptions": ("other",)}):
         with pytest.raises(BudgetError, match="another request"):
-            private_sandwich(records, loss, **paid, **changed, request_id="r")
+            by_newton_steps(records, loss, **paid, **changed, request_id="r")
     for other in (dataclasses.replace(loss, clip=3.0), dataclasses.replace(loss, start=(0.5,))):
         with pytest.raises(BudgetError, match="another request"):
-            private_sandwich(records, other, **paid, request_id="r")
+            by_newton_steps(records, other, **paid, request_id="r")
     with pytest.raises(BudgetError, match="left"):
-        private_sandwich(records, loss, **paid)
-
-
-def test_the_common_front_door_gives_its_draws(tmp_path):
-    records = people("quantile", 2000, np.random.default_rng(18))
-    paid = {"epsilon": 4, "delta": "1e-5", "method": "sandwich", "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    release = sample_posterior(records, LOSSES["quantile"], **paid, draws=300, request_id="r", budget=(4, "1e-5"))
-    assert release.value.values.shape == (3, 300, 2)
-    assert release.value.levels == (0.3, 0.5, 0.7)
-    assert release.secure
-    assert release.remaining == (0, 0)
-    assert epsilon_of(release.event, "1e-5") <= 4
-    more = sample_posterior(records, LOSSES["quantile"], **paid, draws=700, request_id="r")  # draws are free
-    assert more.remaining == (0, 0)
-    assert more.event == release.event
-    np.testing.assert_allclose(more.value.mean(), release.value.mean(), atol=0.3)
-    with pytest.raises(ParameterError, match="takes a loss of this package and a SandwichPlan"):
-        sample_posterior(records, LOSSES["quantile"], **paid, settings=TrainingPlan())
+        by_newton_steps(records, loss, **paid)
 
 
 def tampered(change):

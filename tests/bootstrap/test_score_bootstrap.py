@@ -10,19 +10,28 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from noisy_fits import LOSSES, NAMES, REGRESSIONS, centred, classical, degenerate, hostile, people, scripted, tape
-from psephos import Ledger, sample_posterior
+from noisy_fits import (
+    LOSSES,
+    NAMES,
+    REGRESSIONS,
+    by_field,
+    by_newton_steps,
+    centred,
+    classical,
+    degenerate,
+    hostile,
+    people,
+    scripted,
+    tape,
+)
+from psephos import Ledger
 from psephos.bootstrap import (
     FieldPlan,
     FieldPosterior,
-    GibbsPlan,
     SandwichPlan,
     TrainingPlan,
-    private_sandwich,
-    private_score_bootstrap,
     release_from_json,
     release_to_json,
-    sampling,
     score_bootstrap,
     weighted_m_estimate,
 )
@@ -60,9 +69,7 @@ def evenly(count):
 
 
 def fit(records, loss, *, epsilon=1, delta="1e-5", seed=1, plan=FieldPlan(), **options):  # noqa: B008 - frozen
-    return private_score_bootstrap(
-        records, loss, epsilon=epsilon, delta=delta, plan=plan, bits=InsecureBits(seed=seed), **options
-    )
+    return by_field(records, loss, epsilon=epsilon, delta=delta, settings=plan, bits=InsecureBits(seed=seed), **options)
 
 
 @pytest.fixture
@@ -307,18 +314,11 @@ WIDE = LogisticLoss(covariates=tuple(f"x{i}" for i in range(33)), covariate_boun
         (
             NUMBERS,
             LOSSES["gaussian"],
-            {"plan": TrainingPlan()},
+            {"settings": TrainingPlan()},
             ParameterError,
             "must be a FieldPlan, got TrainingPlan",
         ),
-        (
-            NUMBERS,
-            LOSSES["gaussian"],
-            {"plan": SandwichPlan()},
-            ParameterError,
-            "must be a FieldPlan, got SandwichPlan",
-        ),
-        (NUMBERS, LOSSES["gaussian"], {"plan": None}, ParameterError, "must be a FieldPlan"),
+        (NUMBERS, LOSSES["gaussian"], {"settings": SandwichPlan()}, ParameterError, "must be a FieldPlan"),
         (NUMBERS, LOSSES["gaussian"], {"epsilon": 0}, ParameterError, "epsilon"),
         (NUMBERS, LOSSES["gaussian"], {"epsilon": math.nan}, ParameterError, "epsilon"),
         (NUMBERS, LOSSES["gaussian"], {"delta": 0}, ParameterError, "never pure"),
@@ -337,18 +337,18 @@ def test_what_cannot_be_fitted_is_refused_before_it_is_paid_or_noise_is_drawn(
     tmp_path, records, loss, options, error, message
 ):
     with pytest.raises(error, match=message):
-        private_score_bootstrap(records, loss, **({"epsilon": 1, "delta": "1e-5", "bits": Untouched()} | options))
+        by_field(records, loss, **({"epsilon": 1, "delta": "1e-5", "bits": Untouched()} | options))
     ledger = Ledger(tmp_path / "l.db")
     ledger.set_budget("d", epsilon=1, delta="1e-3")
     paid = {"epsilon": 1, "delta": "1e-4", "dataset": "d", "ledger": ledger}
     with pytest.raises(error, match=message):
-        private_score_bootstrap(records, loss, **(paid | options))
+        by_field(records, loss, **(paid | options))
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
 
 
 def test_untouched_bits_are_asked_for_by_a_fit_that_runs():
     with pytest.raises(AssertionError):
-        private_score_bootstrap(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", bits=Untouched())
+        by_field(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", bits=Untouched())
 
 
 def test_at_most_32_coordinates_that_the_loss_changes_in():
@@ -432,8 +432,7 @@ def test_same_bits_same_posterior_and_other_bits_another():
     assert one == again
     assert one != other
     first, second = (
-        private_score_bootstrap(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", plan=SHORT).value
-        for _ in range(2)
+        by_field(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", settings=SHORT).value for _ in range(2)
     )
     assert first.to_bytes() != second.to_bytes()
     assert first.secure
@@ -445,7 +444,7 @@ def test_a_release_as_text_is_the_same_again(name):
     records = people(name, 100, np.random.default_rng(14))
     release = fit(records, LOSSES[name], plan=SHORT, assumptions=("sampled at random",))
     read = release_from_json(release_to_json(release))
-    assert json.loads(release_to_json(release))["method"] == "score-bootstrap"
+    assert json.loads(release_to_json(release))["method"] == "field"
     assert read.event == release.event
     assert read.guarantee == read.value.guarantee == release.guarantee
     assert "sampled at random" in read.guarantee.assumptions
@@ -468,7 +467,7 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
     }  # fmt: skip
     assert set(header) == {
         "schema", "names", "lower", "upper", "levels", "knots", "people", "blur", "spread", "unit",
-        "scores_sd", "scores_bound", "tilt_sd", "guarantee", "secure",
+        "scores_sd", "scores_bound", "tilt_sd", "guarantee", "secure", "reason",
     }  # fmt: skip
     unit = posterior.unit * 100
     rows = [shown for _, shown, _, event in kept if np.ndim(shown) == 1][-len(posterior.measured.slopes) :]
@@ -483,20 +482,20 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
 def test_a_ledger_debits_once_and_repeats(tmp_path):
     loss, records = LOSSES["gaussian"], people("gaussian", 300, np.random.default_rng(17))
     paid = {"epsilon": 1, "delta": "1e-5", "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    first = private_score_bootstrap(records, loss, **paid, request_id="r", budget=(1, "1e-5"))
-    again = private_score_bootstrap(records, loss, **paid, request_id="r")
+    first = by_field(records, loss, **paid, request_id="r", budget=(1, "1e-5"))
+    again = by_field(records, loss, **paid, request_id="r")
     assert first.remaining == again.remaining == (0, 0)
     assert again.value.to_bytes() == first.value.to_bytes()
     assert (again.event, again.guarantee, again.secure) == (first.event, first.guarantee, True)
-    for changed in ({"plan": SHORT}, {"about": "other"}, {"assumptions": ("other",)}):
+    for changed in ({"settings": SHORT}, {"about": "other"}, {"assumptions": ("other",)}):
         with pytest.raises(BudgetError, match="another request"):
-            private_score_bootstrap(records, loss, **paid, **changed, request_id="r")
+            by_field(records, loss, **paid, **changed, request_id="r")
     with pytest.raises(BudgetError, match="another request"):
-        private_score_bootstrap(records, dataclasses.replace(loss, clip=3.0), **paid, request_id="r")
+        by_field(records, dataclasses.replace(loss, clip=3.0), **paid, request_id="r")
     with pytest.raises(BudgetError, match="another request"):
-        private_sandwich(records, loss, **paid, request_id="r")
+        by_newton_steps(records, loss, **paid, request_id="r")
     with pytest.raises(BudgetError, match="left"):
-        private_score_bootstrap(records, loss, **paid)
+        by_field(records, loss, **paid)
 
 
 def test_a_ledger_takes_no_test_bits(tmp_path):
@@ -504,89 +503,8 @@ def test_a_ledger_takes_no_test_bits(tmp_path):
     ledger.set_budget("d", epsilon=1, delta="1e-3")
     for bits in (InsecureBits(seed=1), Untouched()):
         with pytest.raises(InsecureBitsError):
-            private_score_bootstrap(
-                NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", bits=bits, ledger=ledger, dataset="d"
-            )
+            by_field(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", bits=bits, ledger=ledger, dataset="d")
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
-
-
-# --- the common front door --------------------------------------------------------------------------------------------
-
-
-class Called(Exception):
-    pass
-
-
-@pytest.fixture
-def doors(monkeypatch):
-    """Which door a call goes through, and with which plan."""
-
-    def door(name):
-        def called(*_, plan, **__):
-            raise Called(name, plan)
-
-        return called
-
-    for name in ("private_posterior", "private_score_bootstrap", "private_sandwich"):
-        monkeypatch.setattr(sampling, name, door(name))
-
-    def through(loss, **options):
-        with pytest.raises(Called) as caught:
-            sample_posterior(NUMBERS, loss, epsilon=1, delta="1e-5", **options)
-        return caught.value.args
-
-    return through
-
-
-@pytest.mark.parametrize("options", [{}, {"method": "pgbb"}])
-def test_pgbb_is_a_field_for_losses_of_the_package_and_training_for_others(doors, options):
-    for loss in (*(LOSSES[name] for name in CONVEX), constant(evenly(19))):
-        assert doors(loss, **options) == ("private_score_bootstrap", FieldPlan())
-    for loss in (CUSTOM, WIDE):
-        assert doors(loss, **options) == ("private_posterior", TrainingPlan())
-
-
-def test_pgbb_takes_the_plan_that_it_is_given(doors):
-    training = TrainingPlan(steps=7)
-    for loss in (*LOSSES.values(), CUSTOM, WIDE):
-        assert doors(loss, settings=training) == ("private_posterior", training)
-    assert doors(LINES, settings=SHORT) == ("private_score_bootstrap", SHORT)
-    assert doors(LINES, method="sandwich") == ("private_sandwich", SandwichPlan())
-
-
-@pytest.mark.parametrize(
-    ("loss", "options"),
-    [
-        (LOSSES["gaussian"], {"settings": SandwichPlan()}),
-        (LOSSES["gaussian"], {"settings": GibbsPlan()}),
-        (LOSSES["gaussian"], {"settings": FieldPlan(), "method": "sandwich"}),
-        (LOSSES["gaussian"], {"settings": FieldPlan(), "method": "noisy-gibbs"}),
-        (CUSTOM, {"settings": FieldPlan()}),
-    ],
-)
-def test_settings_of_another_method_are_refused(loss, options):
-    with pytest.raises(ParameterError, match=r"FieldPlan|GibbsPlan|SandwichPlan"):
-        sample_posterior(NUMBERS, loss, epsilon=1, delta="1e-5", bits=Untouched(), **options)
-
-
-def test_a_field_of_too_many_coordinates_is_refused_by_the_front_door_too():
-    records = np.zeros((20, 33)), np.zeros(20)
-    with pytest.raises(ParameterError, match="at most 32"):
-        sample_posterior(records, WIDE, epsilon=1, delta="1e-5", settings=FieldPlan(), bits=Untouched())
-
-
-@pytest.mark.usefixtures("few_points")
-def test_the_common_front_door_gives_its_draws(tmp_path):
-    records = people("quantile", 500, np.random.default_rng(18))
-    paid = {"epsilon": 4, "delta": "1e-5", "settings": SHORT, "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    release = sample_posterior(records, LINES, **paid, draws=50, request_id="r", budget=(4, "1e-5"))
-    assert release.value.values.shape == (3, 50, 2)
-    assert release.value.levels == (0.3, 0.5, 0.7)
-    assert release.secure
-    assert release.remaining == (0, 0)
-    assert epsilon_of(release.event, "1e-5") <= 4
-    more = sample_posterior(records, LINES, **paid, draws=70, request_id="r")  # draws are free
-    assert (more.event, more.remaining, more.value.count) == (release.event, (0, 0), 70)
 
 
 # --- what it finds ----------------------------------------------------------------------------------------------------
@@ -663,7 +581,7 @@ def test_where_a_posterior_is_near_normal_it_is_the_sandwich_s():
             door(records, ROBUST, epsilon=4, delta="1e-5", bits=InsecureBits(seed=seed))
             .value.sample(600, rng=np.random.default_rng(seed))
             .values
-            for door in (private_score_bootstrap, private_sandwich)
+            for door in (by_field, by_newton_steps)
         )
         ratios.append(deviations_of(field) / deviations_of(newton))
         far.append((np.median(field, axis=0) - np.median(newton, axis=0)) / deviations_of(newton))
@@ -707,8 +625,8 @@ def test_a_quantile_of_narrow_numbers_is_held_where_a_wide_window_misleads_the_s
     def data(rng):
         return ones_and(rng.normal(0, 0.1, 10_000))
 
-    assert 0.9 <= held(private_score_bootstrap, data, NARROW, truth, **options).mean() <= 0.99
-    assert held(private_sandwich, data, NARROW, truth, **options).mean() < 0.8
+    assert 0.9 <= held(by_field, data, NARROW, truth, **options).mean() <= 0.99
+    assert held(by_newton_steps, data, NARROW, truth, **options).mean() < 0.8
 
 
 @pytest.mark.slow
@@ -717,7 +635,7 @@ def test_nineteen_quantiles_are_held_at_one_budget():
     loss = constant(evenly(19), box=(0.0, 9.0))
     truth = np.array([[smoothed(stats.expon(), tau, loss.bandwidth)] for tau in loss.levels])
     coverage = held(
-        private_score_bootstrap,
+        by_field,
         lambda rng: ones_and(rng.exponential(1.0, 10_000)),
         loss,
         truth,
@@ -738,7 +656,5 @@ def test_nineteen_quantiles_are_held_at_one_budget():
     ],
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(loss, name, truth):
-    coverage = held(
-        private_score_bootstrap, lambda rng: people(name, 5000, rng), loss, np.array(truth), epsilon=1, delta="1e-5"
-    )
+    coverage = held(by_field, lambda rng: people(name, 5000, rng), loss, np.array(truth), epsilon=1, delta="1e-5")
     assert 0.9 <= coverage.mean() <= 0.99

@@ -13,10 +13,11 @@ from psephos.bootstrap import blocks
 from psephos.bootstrap.accountant import PaperBound, epsilon_upper
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.generator import NetworkShape, evaluate, initial_layers
+from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import CustomLoss, HuberLoss, MeanLoss, QuantileLoss
-from psephos.bootstrap.posterior import Posterior
+from psephos.bootstrap.private_generator import private_generator
 from psephos.bootstrap.statistic import Grid, integer_contributions
-from psephos.bootstrap.train import TrainingPlan, _Draw, simulate, train
+from psephos.bootstrap.train import TrainingPlan, _Draw, simulate
 from psephos.errors import ParameterError
 from psephos.privacy import InsecureBits, SystemBits
 from psephos.privacy.events import epsilon_of
@@ -42,15 +43,15 @@ def test_same_key_same_sampler():
 
 
 def test_a_release_has_no_key_and_never_repeats():
-    assert "key" not in inspect.signature(train).parameters
-    one, two = (train(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL) for _ in range(2))
+    assert "key" not in inspect.signature(private_generator).parameters
+    one, two = (private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL) for _ in range(2))
     assert one.secure
     assert one.value.secure
     assert one.value.to_bytes() != two.value.to_bytes()
 
 
 def test_the_artefact_holds_layers_and_public_facts_alone():
-    posterior = train(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL).value
+    posterior = private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL).value
     with np.load(io.BytesIO(posterior.to_bytes()), allow_pickle=False) as archive:
         assert set(archive.files) == {"header", "weights0", "biases0", "weights1", "biases1"}
         header = json.loads(archive["header"].tobytes())
@@ -60,7 +61,7 @@ def test_the_artefact_holds_layers_and_public_facts_alone():
     assert set(header["training"]) == {
         "records", "blocks", "gamma", "alpha", "probability", "steps", "draws", "gradient_bound",
     }  # fmt: skip
-    assert set(Posterior.__slots__) == {
+    assert set(GeneratorPosterior.__slots__) == {
         "layers", "names", "lower", "upper", "levels", "pseudo_blocks", "training", "noise", "guarantee", "secure",
     }  # fmt: skip
 
@@ -68,8 +69,8 @@ def test_the_artefact_holds_layers_and_public_facts_alone():
 def test_simulation_is_stamped_insecure_for_good():
     release = fit()
     assert not release.secure
-    assert not Posterior.from_bytes(release.value.to_bytes()).secure
-    assert not train(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=InsecureBits(seed=1)).secure
+    assert not GeneratorPosterior.from_bytes(release.value.to_bytes()).secure
+    assert not private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=InsecureBits(seed=1)).secure
 
 
 def test_event_says_what_ran_and_keeps_the_promise():
@@ -84,7 +85,7 @@ def test_event_says_what_ran_and_keeps_the_promise():
 def test_round_trip(tmp_path):
     posterior = fit().value
     posterior.save(tmp_path / "sampler.npz")
-    again = Posterior.load(tmp_path / "sampler.npz")
+    again = GeneratorPosterior.load(tmp_path / "sampler.npz")
     assert again.to_bytes() == posterior.to_bytes()
     assert again.guarantee == posterior.guarantee
     assert again.training == posterior.training
@@ -100,10 +101,10 @@ def test_a_file_that_is_no_sampler_is_named(tmp_path):
     for content in (b"", b"PK\x03\x04", b"hello"):
         path.write_bytes(content)
         with pytest.raises(ParameterError, match=r"bad\.npz.*not a saved posterior"):
-            Posterior.load(path)
+            GeneratorPosterior.load(path)
     np.savez(path, header=np.array([{"a": 1}], dtype=object))  # would need a pickle
     with pytest.raises(ParameterError, match=r"bad\.npz"):
-        Posterior.load(path)
+        GeneratorPosterior.load(path)
 
 
 def plain_adam_loop(layers, segments, records, loss, grid, plan):
@@ -404,7 +405,7 @@ def test_precision_setting_of_jax_is_left_alone():
 def test_epsilon_p1(epsilon):
     """Faults P1: no such budget."""
     with pytest.raises(ParameterError, match="epsilon must be"):
-        train(numbers(), MEAN, epsilon=epsilon, delta="1e-3", plan=SMALL)
+        private_generator(numbers(), MEAN, epsilon=epsilon, delta="1e-3", plan=SMALL)
 
 
 @pytest.mark.parametrize("epsilon", [1e-17, 1e-300, 800])
@@ -425,7 +426,7 @@ def test_extreme_epsilon_p1(epsilon):
 def test_delta_p2(delta):
     """Faults P2: Gaussian noise is never pure, and delta is below 1."""
     with pytest.raises(ParameterError, match="delta must be"):
-        train(numbers(), MEAN, epsilon=1, delta=delta, plan=SMALL)
+        private_generator(numbers(), MEAN, epsilon=1, delta=delta, plan=SMALL)
 
 
 @pytest.mark.parametrize("sigma", [float("nan"), -1.0, float("inf")])
@@ -449,7 +450,7 @@ def test_sigma_p3(sigma):
 )
 def test_records_that_do_not_fit(records, message):
     with pytest.raises(ParameterError, match=message):
-        train(records, MEAN, epsilon=1, delta="1e-3", plan=SMALL)
+        private_generator(records, MEAN, epsilon=1, delta="1e-3", plan=SMALL)
 
 
 @pytest.mark.parametrize("draws", [0, -1, 1.5, True])
@@ -493,7 +494,7 @@ class Counting:
 
 def test_secrets_come_from_the_bits_and_nothing_else():
     counting = Counting(InsecureBits(seed=2), [])
-    train(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=counting)
+    private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=counting)
     # In each segment: gaps for its minibatches, and its noise.
     assert sum(counting.calls) >= 30 * 400 * 0.15 + 30
     assert len(counting.calls) >= 2
@@ -517,7 +518,7 @@ def test_arviz_keeps_names_levels_and_draws():
 
 
 def test_system_bits_train_too():
-    assert train(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=SystemBits()).secure
+    assert private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, bits=SystemBits()).secure
 
 
 class Mixing(type(MEAN)):
@@ -554,20 +555,20 @@ def test_any_loss_that_is_not_ours_sees_one_record_at_a_time():
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_it_is_paid(tmp_path, records, loss, message):
-    from psephos import Ledger, private_posterior
+    from psephos import Ledger
 
     if loss == "huber":
         loss = HuberLoss(covariates=("x",), covariate_bound=1.0, coefficient_box=(-5.0, 5.0), scale_box=(0.05, 10.0))
     ledger = Ledger(tmp_path / "l.db")
     ledger.set_budget("d", epsilon=1, delta="1e-3")
     with pytest.raises(ParameterError, match=message) as caught:
-        private_posterior(records, loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+        private_generator(records, loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
     assert "'x'" not in str(caught.value)
     assert ledger.remaining("d")[0] == 1
 
 
 def test_losses_that_fail_are_refused_before_they_are_paid(tmp_path):
-    from psephos import Ledger, private_posterior
+    from psephos import Ledger
 
     settings = {"bound": 1.0, "names": ("m",), "lower": (-5.0,), "upper": (5.0,), "start": (0.0,)}
 
@@ -585,13 +586,13 @@ def test_losses_that_fail_are_refused_before_they_are_paid(tmp_path):
     for gradient in (flat, failing):
         loss = CustomLoss(value=value, gradient=gradient, **settings)
         with pytest.raises(ParameterError, match=r"gradient must be|does not take"):
-            private_posterior(numbers(), loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+            private_generator(numbers(), loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
     wide = MeanLoss(data_bounds=(1e50, 2e50), sd=1e49, clip=1e-20)
     with pytest.raises(ParameterError, match="box of 'mean'"):
-        private_posterior(numbers(), wide, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+        private_generator(numbers(), wide, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
     printed = PaperBound(even_constant="printed")
     with pytest.raises(ParameterError, match="not proved"):
-        private_posterior(
+        private_generator(
             numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, accountant="paper", paper=printed, ledger=ledger,
             dataset="d",
         )  # fmt: skip
@@ -599,12 +600,12 @@ def test_losses_that_fail_are_refused_before_they_are_paid(tmp_path):
 
 
 def test_numpy_numbers_in_a_plan_are_plain_in_the_artefact(tmp_path):
-    from psephos import Ledger, private_posterior
+    from psephos import Ledger
 
     plan = replace(SMALL, blocks=np.int64(5), steps=np.int32(20), gamma=np.float64(0.7))
     settings = {"epsilon": 1, "delta": "1e-3", "plan": plan, "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    one = private_posterior(numbers(), MEAN, **settings, budget=(1, "1e-3"), request_id="r")
-    two = private_posterior(numbers(), MEAN, **settings, request_id="r")
+    one = private_generator(numbers(), MEAN, **settings, budget=(1, "1e-3"), request_id="r")
+    two = private_generator(numbers(), MEAN, **settings, request_id="r")
     assert one.value.to_bytes() == two.value.to_bytes()
     assert one.guarantee == two.guarantee
     assert "each person has one record" in one.guarantee.sentence()
@@ -628,10 +629,8 @@ def test_a_repetition_names_a_user_s_loss_by_what_does_not_change():
 
 @pytest.mark.parametrize("bad", ["abc", ("",), (1,), None])
 def test_assumptions_are_texts(bad):
-    from psephos import private_posterior
-
     with pytest.raises(ParameterError, match="assumptions must be a tuple of texts"):
-        private_posterior(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, assumptions=bad)
+        private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, assumptions=bad)
 
 
 def tampered(change):
@@ -671,13 +670,13 @@ def tampered(change):
 )
 def test_a_file_that_lies_is_refused(change):
     with pytest.raises(ParameterError):
-        Posterior.from_bytes(tampered(change))
+        GeneratorPosterior.from_bytes(tampered(change))
 
 
 def test_an_untouched_file_loads():
-    assert Posterior.from_bytes(tampered(lambda header, arrays: None)).to_bytes() == fit().value.to_bytes()  # noqa: ARG005
+    assert GeneratorPosterior.from_bytes(tampered(lambda header, arrays: None)).to_bytes() == fit().value.to_bytes()  # noqa: ARG005
     nothing = fit(sigma=0.0).value
-    assert Posterior.from_bytes(nothing.to_bytes()).noise.epsilon_upper == float("inf")
+    assert GeneratorPosterior.from_bytes(nothing.to_bytes()).noise.epsilon_upper == float("inf")
     with pytest.raises(ParameterError, match="delta"):
         nothing.noise_scales()
 

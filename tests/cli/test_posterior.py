@@ -20,13 +20,20 @@ import numpy as np
 import pytest
 
 from psephos import Ledger
-from psephos.bootstrap import FieldPosterior, NormalPosterior, Posterior, QuantileLoss, TrainingPlan, calibrate_sigma
-from psephos.cli.estimand import chosen_method, model_of
+from psephos.bootstrap import (
+    FieldPosterior,
+    GeneratorPosterior,
+    NormalPosterior,
+    QuantileLoss,
+    TrainingPlan,
+    calibrate_sigma,
+)
 from psephos.cli.main import run
 from psephos.cli.output import progress_steps
+from psephos.errors import ParameterError
 
 SRC = Path(__file__).parents[2] / "src"
-TINY = ["--steps", "20", "--blocks", "5", "--accountant", "paper"]  # the accountant that takes least time
+TINY = ["--method", "generator", "--steps", "20", "--blocks", "5", "--accountant", "paper"]  # the one of least time
 PAID = ["--ledger", "l.db", "--dataset", "d", "--request-id", "r"]
 BUDGET = ["--epsilon", "1", "--delta", "1e-3"]
 BOUNDS = ["--bounds", "educ=5:20", "--bounds", "wage=0:10"]
@@ -86,7 +93,7 @@ def test_a_process_prints_a_table_and_the_guarantee_and_loads_nothing_for_help(p
     assert lines[5].startswith(
         "(1, 0.001)-differentially private for each person under replace-one adjacency, assuming"
     )
-    assert "method pgbb, noise of standard deviation" in lines[5]
+    assert "method generator, noise of standard deviation" in lines[5]
     assert "each of 20 weighted sums of gradients (accountant paper); 100 people (their number: public)" in lines[5]
     assert lines[5].endswith("no ledger was kept.")
     assert "blocked bootstrap, as learnt through noise" in done.stderr
@@ -103,9 +110,8 @@ def test_every_format_holds_the_draws_of_one_paid_sampler(here, wages, tmp_path)
     assert document["schema"] == "psephos.posterior-draws/1"
     assert (document["model"], document["draws"], document["secure"]) == ("quantile", 50, True)
     assert document["budget"] == {"remaining_epsilon": "0", "remaining_delta": "0.009"}
-    assert (
-        document["guarantee"].items() >= {"epsilon": "1", "delta": "0.001", "people": 100, "mechanism": "pgbb"}.items()
-    )
+    promised = {"epsilon": "1", "delta": "0.001", "people": 100, "mechanism": "generator"}
+    assert document["guarantee"].items() >= promised.items()
     assert [(row["name"], row["level"]) for row in document["coefficients"]] == [
         ("intercept", 0.25), ("educ", 0.25), ("intercept", 0.5), ("educ", 0.5),
     ]  # fmt: skip
@@ -122,7 +128,7 @@ def test_every_format_holds_the_draws_of_one_paid_sampler(here, wages, tmp_path)
     assert np.quantile(educ[1], 0.975) == pytest.approx(document["coefficients"][3]["high"])
 
     # The sampler has the scaled columns: education from 5 to 20 as -1 to 1, wages from 0 to 10 as they are.
-    sampler = Posterior.load(tmp_path / "s.npz")
+    sampler = GeneratorPosterior.load(tmp_path / "s.npz")
     assert (sampler.names, sampler.levels) == (("intercept", "educ"), (0.25, 0.5))
     assert 7.5 * abs(educ).max() <= max(sampler.upper)
     wide = sampler.sample(20_000, rng=np.random.default_rng(1)).mean()[:, 1] / 7.5
@@ -281,8 +287,11 @@ def test_names_that_a_format_cannot_hold_are_refused_before_the_debit(here, duel
         (["--clip", "1"], "--clip is for --model mean"),
         (["--items", "wages.csv"], "--items is for --model bradley-terry"),
         (["--max-comparisons", "1"], "--max-comparisons is for --model bradley-terry"),
-        (["--method", "sgld"], "method must be one of auto, sandwich, pgbb"),
-        (["--method", "sandwich"], "--steps is for --method pgbb, got --method sandwich"),
+        (["--method", "sgld"], "method must be one of auto, sandwich, field, generator"),
+        (["--method", "pgbb"], "method must be one of auto, sandwich, field, generator"),
+        (["--method", "sandwich"], "--steps is for --method generator, got --method sandwich"),
+        (["--method", "field"], "--steps is for --method generator, got --method field"),
+        (["--method", "auto"], "--steps is for --method generator, got --method auto"),
         (["--accountant", "best"], "accountant must be one of pld, rdp, paper"),
         (["--format", "csv"], "format must be one of table, json"),
         (["--draws", "1"], "--draws must be a whole number >= 2 and <= 100000"),
@@ -415,14 +424,20 @@ def test_auto_takes_newton_steps_and_says_why_and_the_truth_is_in_the_interval(h
     assert "learnt through noise" not in notes
 
 
-def test_options_of_a_training_and_many_levels_are_for_the_sampler(here, wages):
-    out, notes = here(*wages, "--format", "json")
-    assert json.loads(out)["method"] == "pgbb"
-    assert "method pgbb: --steps is an option of its training" in notes
-    many = ",".join(str(k / 100) for k in range(5, 100, 5))
-    choice = chosen_method("auto", model_for(levels=many), training={})
-    assert (choice.method, "quantiles at all levels" in (choice.reason or "")) == ("pgbb", True)
-    assert chosen_method("pgbb", model_for(levels=many), training={}).reason is None
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--steps", "9"], ["--blocks", "5"], ["--probability", "0.1"], ["--monte-carlo", "2"],
+        ["--learning-rate", "0.1"], ["--accountant", "rdp"],
+    ],
+)  # fmt: skip
+def test_an_option_of_training_does_not_change_the_algorithm(here, plain, option):
+    Ledger("l.db").set_budget("d", epsilon=1, delta="1e-3")
+    for method in ([], ["--method", "auto"], ["--method", "sandwich"], ["--method", "field"]):
+        name = method[1] if method else "auto"
+        _, err = here(*plain, *PAID, *method, *option, code=2)
+        assert f"{option[0]} is for --method generator, got --method {name}" in err
+    assert spent() == []
 
 
 def test_quantiles_are_drawn_from_a_field_of_gradients_without_any_training(here, plain, tmp_path):
@@ -430,7 +445,7 @@ def test_quantiles_are_drawn_from_a_field_of_gradients_without_any_training(here
     asked = [*quantiles, "--levels", "0.25,0.5,0.75", *PAID, "--budget", "1,1e-4"]
     out, notes = here(*asked, "--format", "json", "--sampler", "s.npz")
     document = json.loads(out)
-    assert document["method"] == document["guarantee"]["mechanism"] == "pgbb"
+    assert document["method"] == document["guarantee"]["mechanism"] == "field"
     assert document["reason"] in notes
     assert document["plan"]["means"] == len(document["event"]["parts"])
     assert set(document["plan"]) == {"means", "hardly_known"}
@@ -441,30 +456,37 @@ def test_quantiles_are_drawn_from_a_field_of_gradients_without_any_training(here
     assert all(abs(c["mean"] - 0.3) < 0.2 for c in educ)  # the noise's standard deviation is some .02
     assert "learnt through noise" not in notes
     again, _ = here(*asked)
-    assert f"method pgbb, {document['plan']['means']} noisy means, {len(posterior.measured.points)} of them" in again
+    assert f"method field, {document['plan']['means']} noisy means, {len(posterior.measured.points)} of them" in again
     assert [f"{c['mean']:.4g}" for c in document["coefficients"]] == [
         line.split()[-4] for line in again.splitlines()[1:7]
     ]
 
 
-def test_pgbb_trains_where_its_options_are_given_or_a_field_takes_no_such_loss(here, duels, tmp_path):
-    untrained = [*duels[: -len(TINY)], "--method", "pgbb"]
-    here(*untrained, "--sampler", "f.npz")
-    here(*duels, "--method", "pgbb", "--sampler", "t.npz")
-    assert (FieldPosterior.load(tmp_path / "f.npz").names, Posterior.load(tmp_path / "t.npz").training.steps) == (
-        ("=1+1", "b", "c/d"), 20,
-    )  # fmt: skip
-    many = Path("many_items.txt")
-    many.write_text("".join(f"item{i}\n" for i in range(31)) + Path("items.txt").read_text())
-    model = model_of(
-        "bradley-terry", formula=None, bounds=[], levels=None, clip=None, box=None, scaling=None, response_scale=None,
-        max_comparisons=None, of_comparisons={},
-    )  # fmt: skip
-    estimand = model.read(Path("duels.csv"), items=many, items_public_as_seen=False)
-    choice = chosen_method("pgbb", model, training={})
-    assert len(estimand.loss.names) == 34
-    assert estimand.trains(choice)
-    assert not estimand.trains(chosen_method("sandwich", model, training={}))
+def test_one_label_one_algorithm(here, duels, tmp_path):
+    """In the option, the table, the JSON, the guarantee and the saved file."""
+    bare = [word for word in duels if word not in TINY]
+    for method, kind in (("sandwich", NormalPosterior), ("field", FieldPosterior), ("generator", GeneratorPosterior)):
+        options = TINY[2:] if method == "generator" else []
+        args = [*bare, "--method", method, *options, "--sampler", f"{method}.npz"]
+        document = json.loads(here(*args, "--format", "json")[0])
+        assert document["method"] == document["guarantee"]["mechanism"] == method
+        assert document["reason"] is None
+        assert f"method {method}, " in here(*args)[0]
+        assert kind.load(tmp_path / f"{method}.npz").names == ("=1+1", "b", "c/d")
+        for other in {NormalPosterior, FieldPosterior, GeneratorPosterior} - {kind}:
+            with pytest.raises(ParameterError, match=f"{method}.npz.*schema must be"):
+                other.load(tmp_path / f"{method}.npz")
+    assert "learnt through noise" in here(*args)[1]
+
+
+def test_a_field_of_too_many_coordinates_is_refused_and_trains_nothing(here, duels):
+    Path("items.txt").write_text("".join(f"item{i}\n" for i in range(40)) + Path("items.txt").read_text())
+    bare = [word for word in duels if word not in TINY]
+    Ledger("l.db").set_budget("d", epsilon=1, delta="1e-3")
+    _, err = here(*bare, *PAID, "--method", "field", code=2)
+    assert "method 'field' takes convex losses of at most 32 coordinates" in err
+    assert "method 'sandwich' takes it" in err
+    assert spent() == []
 
 
 def test_intervals_that_tell_little_say_so(here, plain):
@@ -500,13 +522,6 @@ def test_scores_of_comparisons_by_newton_steps(here, duels):
     table, _ = here(*bare)
     assert "tiers at level 0.95, all at once: " in table
     assert json.loads(here(*bare, "--draws", "19", "--format", "json")[0])["rank_intervals"] is None
-
-
-def model_for(levels):
-    """A model of quantiles at these levels."""
-    options = {"clip": None, "box": None, "scaling": None, "response_scale": None, "max_comparisons": None}
-    bounds = ["educ=5:20", "wage=0:10"]
-    return model_of("quantile", formula="wage ~ educ", bounds=bounds, levels=levels, of_comparisons={}, **options)
 
 
 # ------------------------------------------------------------------ the ledger

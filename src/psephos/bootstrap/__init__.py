@@ -1,11 +1,10 @@
 """Private posterior draws: the generative bootstrap with noisy training, its accountants and its rivals.
 
-How to choose: :func:`private_sandwich`, noisy Newton steps, where the posterior is near normal: one place says all.
-:func:`private_score_bootstrap` for any shape of posterior, quantiles above all, and many levels at one budget:
-gradients at many places. Both count their own noise. :func:`private_posterior` trains a sampler, the source document's
-way: it takes a loss of your own. :func:`train` is the same without a ledger, :func:`simulate` is for experiments on
-data that nobody needs to protect. :func:`sample_posterior` gives draws by these or by a rival method, under one
-contract.
+How to choose: :func:`private_posterior`, whose draws count the noise. Its method ``sandwich``, noisy Newton steps, is
+for posteriors that are near normal: one place says all; ``field``, gradients at many places, for any shape, quantiles
+above all, and many levels at one budget; ``auto`` chooses. :func:`private_generator` trains a sampler, the source
+document's way: its intervals do not hold the error that noise adds, and it takes a loss of your own. :func:`simulate`
+is the same for experiments on data that nobody needs to protect. Rivals are in :mod:`psephos.bootstrap.sampling`.
 """
 
 from psephos.bootstrap.accountant import (
@@ -22,6 +21,7 @@ from psephos.bootstrap.accountant import (
     epsilon_upper,
     leading_scale,
 )
+from psephos.bootstrap.best_method import POSTERIOR_METHODS, PosteriorMethod, best_method
 from psephos.bootstrap.blocks import (
     RidgeRegression,
     bayesian_bootstrap,
@@ -34,6 +34,7 @@ from psephos.bootstrap.design import Design, read_columns_csv
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.generator import NetworkShape
+from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import (
     SHIPPED,
     BradleyTerryLoss,
@@ -49,22 +50,19 @@ from psephos.bootstrap.losses import (
 )
 from psephos.bootstrap.m_estimate import weighted_m_estimate
 from psephos.bootstrap.normal_posterior import NormalPosterior
-from psephos.bootstrap.posterior import Posterior
+from psephos.bootstrap.private_generator import private_generator
 from psephos.bootstrap.private_posterior import (
     private_posterior,
-    private_sandwich,
-    private_score_bootstrap,
     release_from_json,
     release_to_json,
 )
-from psephos.bootstrap.sampling import SAMPLING_METHODS, GibbsPlan, SamplingMethod, best_method, sample_posterior
 from psephos.bootstrap.sandwich import SandwichPlan
 from psephos.bootstrap.score_bootstrap import FieldPlan
-from psephos.bootstrap.train import TrainingPlan, simulate, train
+from psephos.bootstrap.train import TrainingPlan, simulate
 
 __all__ = [
     "METHODS",
-    "SAMPLING_METHODS",
+    "POSTERIOR_METHODS",
     "SHIPPED",
     "BlockedTraining",
     "BradleyTerryLoss",
@@ -72,7 +70,7 @@ __all__ = [
     "Design",
     "FieldPlan",
     "FieldPosterior",
-    "GibbsPlan",
+    "GeneratorPosterior",
     "HuberLoss",
     "LeadingScale",
     "LogisticLoss",
@@ -84,12 +82,11 @@ __all__ = [
     "NormalPosterior",
     "PaperBound",
     "PlainTraining",
-    "Posterior",
     "PosteriorDraws",
+    "PosteriorMethod",
     "QuantileLoss",
     "Records",
     "RidgeRegression",
-    "SamplingMethod",
     "SandwichPlan",
     "ShippedLoss",
     "Training",
@@ -104,15 +101,12 @@ __all__ = [
     "epsilon_upper",
     "gamma_star",
     "leading_scale",
+    "private_generator",
     "private_posterior",
-    "private_sandwich",
-    "private_score_bootstrap",
     "random_partition",
     "read_columns_csv",
     "release_from_json",
     "release_to_json",
-    "sample_posterior",
     "simulate",
-    "train",
     "weighted_m_estimate",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,14 @@ from psephos.bootstrap.loss_protocol import check_interval
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
-__all__ = ["Saved", "archive_bytes", "guarantee_from_header", "guarantee_to_header", "read_archive"]
+__all__ = [
+    "Saved",
+    "archive_bytes",
+    "guarantee_from_header",
+    "guarantee_to_header",
+    "read_archive",
+    "reason_from_header",
+]
 
 _MOST_BYTES = 2**31
 
@@ -32,6 +39,8 @@ class Saved:
 
     __slots__ = ()
 
+    method: ClassVar[str]  #: the one name of what made it: as an option, in JSON and in a file
+    reason: str | None = None  #: why it was taken, where it was not asked for
     names: tuple[str, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -141,3 +150,10 @@ def guarantee_from_header(promise: dict[str, Any]) -> Guarantee:
         adjacency=promise["adjacency"],
         assumptions=tuple(promise["assumptions"]),
     )
+
+
+def reason_from_header(reason: object) -> str | None:
+    """Why a method was taken, as text, or ``None``."""
+    if reason is not None and not isinstance(reason, str):
+        raise ParameterError("not a saved posterior: reason must be text or null")
+    return reason

@@ -80,7 +80,7 @@ class PosteriorDraws:
 
         For scores of items, such as those of a :class:`BradleyTerryLoss`: only differences of coordinates are looked
         at. Errors about the mean are taken to have the law of the draws, so intervals are no better than the draws:
-        those of :func:`private_sandwich` count sampling error and noise.
+        those of :func:`psephos.private_posterior` count sampling error and noise.
 
         Parameters
         ----------

@@ -23,14 +23,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from psephos._check import check_integer, check_real
-from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
+from psephos.bootstrap.archive import (
+    Saved,
+    archive_bytes,
+    guarantee_from_header,
+    guarantee_to_header,
+    read_archive,
+    reason_from_header,
+)
 from psephos.bootstrap.draws import PosteriorDraws, chosen_levels
 from psephos.bootstrap.gradient_field import FieldFit, Measurements, fitted_fields, lowest_places
 from psephos.bootstrap.loss_protocol import check_names
@@ -82,7 +89,11 @@ class FieldPosterior(Saved):
         ``(r,)``: the mean covariates, of which a level tau has ``1/2 - tau`` as its tilt, and their noise.
     guarantee, secure
         What is promised, and whether every secret bit came from the operating system.
+    reason
+        Why this method was taken, where it was not asked for.
     """
+
+    method: ClassVar[str] = "field"
 
     names: tuple[str, ...]
     lower: tuple[float, ...]
@@ -103,6 +114,7 @@ class FieldPosterior(Saved):
     tilt_sd: float
     guarantee: Guarantee
     secure: bool
+    reason: str | None = None
 
     def sample(
         self, draws: int, *, levels: Sequence[float] | None = None, rng: np.random.Generator | None = None
@@ -240,6 +252,7 @@ class FieldPosterior(Saved):
             **{name: getattr(self, name) for name in _NUMBERS},
             "guarantee": guarantee_to_header(self.guarantee),
             "secure": self.secure,
+            "reason": self.reason,
         }
         arrays = {name: getattr(self.measured, name) for name in _MEASURED}
         return archive_bytes(header, arrays | {name: getattr(self, name) for name in _ARRAYS})
@@ -263,6 +276,7 @@ class FieldPosterior(Saved):
             ),
             guarantee=guarantee_from_header(header["guarantee"]),
             secure=header["secure"],
+            reason=reason_from_header(header["reason"]),
             **numbers,
             **parts,
         )

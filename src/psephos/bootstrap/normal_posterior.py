@@ -18,12 +18,20 @@ there a draw may be anywhere in the parameter's box. So intervals widen rather t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import check_integer, check_real
-from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
+from psephos.bootstrap.archive import (
+    Saved,
+    archive_bytes,
+    guarantee_from_header,
+    guarantee_to_header,
+    read_archive,
+    reason_from_header,
+)
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.loss_protocol import check_names
 from psephos.errors import ParameterError
@@ -70,7 +78,11 @@ class NormalPosterior(Saved):
         The largest trace that one person's part of V~ can have.
     guarantee, secure
         What is promised, and whether every secret bit came from the operating system.
+    reason
+        Why this method was taken, where it was not asked for.
     """
+
+    method: ClassVar[str] = "sandwich"
 
     names: tuple[str, ...]
     lower: tuple[float, ...]
@@ -89,6 +101,7 @@ class NormalPosterior(Saved):
     scores_bound: float
     guarantee: Guarantee
     secure: bool
+    reason: str | None = None
 
     def estimate(self) -> Floats:
         """The Newton step from the place, within the box: ``(d,)``, or ``(L, d)`` with levels.
@@ -133,11 +146,11 @@ class NormalPosterior(Saved):
 
         An interval at an end of the box may also tell that the truth lies beyond it. With levels, at any of them.
 
-        >>> from psephos.bootstrap import MeanLoss, private_sandwich
+        >>> from psephos.bootstrap import MeanLoss, private_posterior
         >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
         >>> for people in (20, 20_000):
         ...     records = loss.records(np.full(people, 0.5))
-        ...     print(private_sandwich(records, loss, epsilon=1, delta="1e-5").value.hardly_known())
+        ...     print(private_posterior(records, loss, epsilon=1, delta="1e-5").value.hardly_known())
         ('mean',)
         ()
         """
@@ -180,6 +193,7 @@ class NormalPosterior(Saved):
             "scores_bound": self.scores_bound,
             "guarantee": guarantee_to_header(self.guarantee),
             "secure": self.secure,
+            "reason": self.reason,
         }
         return archive_bytes(header, {name: getattr(self, name) for name in _ARRAYS})
 
@@ -195,6 +209,7 @@ class NormalPosterior(Saved):
             people=check_integer(header["people"], "people", low=1),
             guarantee=guarantee_from_header(header["guarantee"]),
             secure=header["secure"],
+            reason=reason_from_header(header["reason"]),
             gradient_sd=check_real(header["gradient_sd"], "gradient_sd", low=0, high=1e300),
             scores_sd=check_real(header["scores_sd"], "scores_sd", low=0, high=1e300),
             scores_bound=check_real(header["scores_bound"], "scores_bound", low=0, high=1e300),

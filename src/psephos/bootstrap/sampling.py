@@ -1,23 +1,17 @@
-r"""Posterior draws by any of the methods of this package, under one contract.
+r"""Posterior draws by the published rivals of this package's methods, under one contract, for comparison.
 
-===============  ==============================  ================================  =====================================
-method           settings                        what it draws from                draws
-===============  ==============================  ================================  =====================================
-``pgbb``         :class:`FieldPlan`              the score bootstrap posterior     independent, as many as wanted
-\                :class:`TrainingPlan`           the blocked bootstrap posterior   independent, as many as wanted
-``sandwich``     :class:`SandwichPlan`           the normal posterior of noisy     independent, as many as wanted
-                                                 Newton steps, noise counted in
-``dp-sgld``      :class:`SgldPlan`               the Gibbs posterior of the loss   correlated; as many as the plan keeps
-``dp-bootstrap`` :class:`ErmPlan`                bootstrap estimates; of a mean,   as wanted for a mean; else the plan's
-                                                 deconvolved, else with noise      few, with noise
-``noisy-gibbs``  :class:`GibbsPlan`              a normal (or exponential) model   correlated, as many as wanted
-===============  ==============================  ================================  =====================================
+================  ====================  ====================================  =======================================
+method            settings              what it draws from                    draws
+================  ====================  ====================================  =======================================
+``dp-sgld``       :class:`SgldPlan`     the Gibbs posterior of the loss       correlated; as many as the plan keeps
+``dp-bootstrap``  :class:`ErmPlan`      bootstrap estimates; of a mean,       as wanted for a mean; else the plan's
+                                        deconvolved, else with noise          few, with noise
+``noisy-gibbs``   :class:`GibbsPlan`    a normal (or exponential) model       correlated, as many as wanted
+================  ====================  ====================================  =======================================
 
 Each is (epsilon, delta)-differentially private for each record under replace-one adjacency, by noise that is proved for
-it; for the noise scales of the literature see the functions of :mod:`psephos.bootstrap.baselines`. ``pgbb`` is the
-default: it takes any loss, the convex ones of this package by :func:`private_score_bootstrap`, others, and those of
-more than 32 coordinates, by training. ``sandwich`` is faster, and as precise where a posterior is near normal. The
-others are for comparison.
+it; for the noise scales of the literature see the functions of :mod:`psephos.bootstrap.baselines`. Draws by the methods
+to take are those of :func:`psephos.private_posterior`.
 """
 
 from __future__ import annotations
@@ -25,23 +19,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
 from psephos._check import Exact, check_choice, check_integer, check_real
 from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
-from psephos.bootstrap.losses import SHIPPED, HuberLoss, Loss, MeanLoss, Records
-from psephos.bootstrap.private_posterior import (
-    described,
-    private_posterior,
-    private_sandwich,
-    private_score_bootstrap,
-)
-from psephos.bootstrap.sandwich import SandwichPlan
-from psephos.bootstrap.score_bootstrap import FieldPlan, takes_field
-from psephos.bootstrap.train import TrainingPlan, check_trainable, count_records, promise
+from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
+from psephos.bootstrap.private_posterior import described
+from psephos.bootstrap.train import check_trainable, count_records, promise
 from psephos.errors import DataError, ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
@@ -53,13 +40,11 @@ from psephos.privacy.release import Release
 if TYPE_CHECKING:
     from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
     from psephos.bootstrap.baselines.dp_sgld import SgldPlan
-    from psephos.bootstrap.field_posterior import FieldPosterior
-    from psephos.bootstrap.normal_posterior import NormalPosterior
 
-__all__ = ["SAMPLING_METHODS", "GibbsPlan", "SamplingMethod", "best_method", "sample_posterior"]
+__all__ = ["RIVALS", "GibbsPlan", "Rival", "sample_rival"]
 
-SamplingMethod = Literal["pgbb", "sandwich", "dp-sgld", "dp-bootstrap", "noisy-gibbs"]
-SAMPLING_METHODS: tuple[SamplingMethod, ...] = ("pgbb", "sandwich", "dp-sgld", "dp-bootstrap", "noisy-gibbs")
+Rival = Literal["dp-sgld", "dp-bootstrap", "noisy-gibbs"]
+RIVALS: tuple[Rival, ...] = ("dp-sgld", "dp-bootstrap", "noisy-gibbs")
 
 _SCHEMA = "psephos.draws-release/1"
 
@@ -87,35 +72,14 @@ class GibbsPlan:
         check_integer(self.thin, "thin", low=1)
 
 
-def best_method(*, levels: int = 0, shipped: bool = True) -> tuple[SamplingMethod, str]:
-    """Which private posterior to take, by public facts alone, and why.
-
-    Parameters
-    ----------
-    levels
-        How many quantiles are wanted at once; 0 for a single rule that is none.
-    shipped
-        Whether the loss is one of this package.
-
-    >>> best_method()[0], best_method(levels=5)[0], best_method(shipped=False)[0]
-    ('sandwich', 'pgbb', 'pgbb')
-    """
-    check_integer(levels, "levels", low=0)
-    if not shipped:
-        return "pgbb", "noisy Newton steps need a loss of this package, whose curvature is known"
-    if levels:
-        return "pgbb", "quantiles at all levels are one field of gradients, whatever the density of responses is"
-    return "sandwich", "noisy Newton steps are the fastest where a posterior is near normal, and count their noise"
-
-
-def sample_posterior(
+def sample_rival(
     records: Records,
     loss: Loss,
     *,
     epsilon: Exact,
     delta: Exact,
-    method: SamplingMethod = "pgbb",
-    settings: FieldPlan | TrainingPlan | SandwichPlan | SgldPlan | ErmPlan | GibbsPlan | None = None,
+    method: Rival,
+    settings: SgldPlan | ErmPlan | GibbsPlan | None = None,
     draws: int = 2000,
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
     rng: np.random.Generator | None = None,
@@ -125,16 +89,16 @@ def sample_posterior(
     request_id: str | None = None,
     budget: tuple[Exact, Exact] | None = None,
 ) -> Release[PosteriorDraws]:
-    """Private draws from a posterior of a loss's minimiser.
+    """Private draws from a posterior of a loss's minimiser, by a rival method.
 
     Parameters
     ----------
     records
         Arrays of n rows, as ``loss`` takes them.
     loss
-        Any for ``pgbb`` and ``dp-sgld``; one of this package for ``sandwich``; one that is known to be convex for
-        ``dp-bootstrap``; for ``noisy-gibbs`` a :class:`MeanLoss`, whose family is then the model, or a
-        :class:`HuberLoss`, whose covariates lie in [-1, 1] and whose scale coordinate becomes ``residual_variance``.
+        Any for ``dp-sgld``; one that is known to be convex for ``dp-bootstrap``; for ``noisy-gibbs`` a
+        :class:`MeanLoss`, whose family is then the model, or a :class:`HuberLoss`, whose covariates lie in [-1, 1] and
+        whose scale coordinate becomes ``residual_variance``.
     epsilon
         Nats, > 0.
     delta
@@ -142,9 +106,8 @@ def sample_posterior(
     method
         See the module.
     settings
-        Of the method; its defaults if absent: :class:`FieldPlan` (:class:`TrainingPlan` for a loss of your own, an
-        exponential mean, or more than 32 coordinates), :class:`SandwichPlan`, :class:`SgldPlan`, :class:`ErmPlan` (for
-        a mean with 1,000 resamples, and no ridge) or :class:`GibbsPlan`, which a regression needs.
+        Of the method; its defaults if absent: :class:`SgldPlan`, :class:`ErmPlan` (for a mean with 1,000 resamples, and
+        no ridge) or :class:`GibbsPlan`, which a regression needs.
     draws
         How many, >= 1, where the method lets one choose.
     bits
@@ -152,7 +115,7 @@ def sample_posterior(
     rng
         For what is public or drawn after the release (weights of draws, chains); a fresh one if absent.
     progress
-        Called with (steps done, steps) by the training of ``pgbb`` and by ``dp-sgld``.
+        Called with (steps done, steps) by ``dp-sgld``.
     ledger, dataset, request_id, budget
         As in :func:`psephos.private_consensus`.
 
@@ -167,45 +130,13 @@ def sample_posterior(
 
     >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
     >>> records = loss.records(np.full(2000, 0.5))
-    >>> release = sample_posterior(records, loss, epsilon=1, delta="1e-4", method="noisy-gibbs", draws=500)
+    >>> release = sample_rival(records, loss, epsilon=1, delta="1e-4", method="noisy-gibbs", draws=500)
     >>> release.value.values.shape, release.secure, bool(abs(release.value.mean()[0] - 0.5) < 0.05)
     ((500, 1), True, True)
     """
-    check_choice(method, "method", SAMPLING_METHODS)
+    check_choice(method, "method", RIVALS)
     check_integer(draws, "draws", low=1)
     generator = np.random.default_rng() if rng is None else rng
-    if settings is None and method == "pgbb":
-        settings = FieldPlan() if takes_field(loss) else TrainingPlan()
-    if method == "pgbb" and isinstance(settings, TrainingPlan):
-        sampler = private_posterior(
-            records,
-            loss,
-            epsilon=epsilon,
-            delta=delta,
-            plan=settings,
-            bits=bits,
-            progress=progress,
-            ledger=ledger,
-            dataset=dataset,
-            request_id=request_id,
-            budget=budget,
-        )
-        return _converted(sampler, lambda posterior: posterior.sample(draws, rng=generator))
-    if method in ("pgbb", "sandwich"):
-        return _by_noisy_sums(
-            records,
-            loss,
-            method,
-            settings,
-            lambda posterior: posterior.sample(draws, rng=generator),
-            epsilon=epsilon,
-            delta=delta,
-            bits=bits,
-            ledger=ledger,
-            dataset=dataset,
-            request_id=request_id,
-            budget=budget,
-        )
     people = count_records(records, "records")
     guarantee = promise(loss, epsilon, delta)
     if guarantee.delta == 0:
@@ -236,35 +167,10 @@ def sample_posterior(
     )
 
 
-def _by_noisy_sums(
-    records: Records,
-    loss: Loss,
-    method: SamplingMethod,
-    settings: object,
-    draws_of: Callable[[NormalPosterior | FieldPosterior], PosteriorDraws],
-    **paid: Any,
-) -> Release[PosteriorDraws]:
-    """Draws by noisy Newton steps or from a gradient field."""
-    if method == "pgbb":
-        if not isinstance(settings, FieldPlan) or not isinstance(loss, SHIPPED):
-            raise ParameterError(
-                "pgbb takes a TrainingPlan, or a loss of this package and a FieldPlan, got "
-                f"{type(loss).__name__} and {type(settings).__name__}"
-            )
-        return _converted(private_score_bootstrap(records, loss, plan=settings, **paid), draws_of)
-    fit = SandwichPlan() if settings is None else settings
-    if not isinstance(loss, SHIPPED) or not isinstance(fit, SandwichPlan):
-        raise ParameterError(
-            f"sandwich takes a loss of this package and a SandwichPlan, got {type(loss).__name__} and "
-            f"{type(fit).__name__}"
-        )
-    return _converted(private_sandwich(records, loss, plan=fit, **paid), draws_of)
-
-
 def _rival(
     records: Records,
     loss: Loss,
-    method: SamplingMethod,
+    method: Rival,
     settings: object,
     guarantee: Guarantee,
     draws: int,
@@ -272,7 +178,7 @@ def _rival(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
 ) -> Callable[[], Release[PosteriorDraws]]:
-    """A method other than ``pgbb``, ready to run; settings or a loss that it does not take are refused here."""
+    """The method, ready to run; settings or a loss that it does not take are refused here."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if method == "dp-sgld":
         from psephos.bootstrap.baselines.dp_sgld import SgldPlan, sample_dp_sgld

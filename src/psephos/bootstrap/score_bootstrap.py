@@ -1,4 +1,4 @@
-"""A private posterior of any shape from one round of noisy gradients after another: the efficient way to ``pgbb``.
+"""A private posterior of any shape from one round of noisy gradients after another: method ``field``.
 
 The generative bootstrap (:mod:`psephos.bootstrap.train`) learns a map from random weights to minimisers through noise,
 step by step, and pays three times: a random weighting costs twice the noise of a plain mean, a map of S blocks is S
@@ -101,8 +101,8 @@ def prepared_field(
     measured_at = check_records(records, _at_knots(loss))
     if not takes_field(measured_at):
         raise ParameterError(
-            f"a field takes convex losses of at most {_MOST_COORDINATES} coordinates, and no exponential mean, got "
-            f"{loss!r}: a TrainingPlan takes others"
+            f"method 'field' takes convex losses of at most {_MOST_COORDINATES} coordinates, and no exponential mean, "
+            f"got a {type(loss).__name__} of {len(loss.names)}: method 'sandwich' takes it"
         )
     shares = shares_paid(plan.newton, records, measured_at, guarantee)
 

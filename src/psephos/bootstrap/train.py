@@ -18,8 +18,8 @@ weights, partition,     public: the guarantee holds for a reader who knows them.
 initial layers, levels  system, in double precision
 ======================  =============================================================================================
 
-:func:`train` has no key and cannot repeat itself. :func:`simulate` takes everything from its key, for experiments; what
-it returns is stamped insecure, and no ledger takes it.
+:func:`psephos.bootstrap.private_generator` has no key and cannot repeat itself. :func:`simulate` takes everything from
+its key, for experiments; what it returns is stamped insecure, and no ledger takes it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from psephos.bootstrap.accountant import (
 )
 from psephos.bootstrap.blocks import dirichlet_weights, gamma_star
 from psephos.bootstrap.generator import NetworkShape, initial_layers
+from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import BradleyTerryLoss, Loss, Records
-from psephos.bootstrap.posterior import Posterior
 from psephos.bootstrap.statistic import Grid, PoissonSampling, Segment, integer_noise
 from psephos.errors import ParameterError
-from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
+from psephos.privacy.bits import BitSource, InsecureBits, is_secure
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.release import Release
 
@@ -63,7 +63,6 @@ __all__ = [
     "prepared",
     "promise",
     "simulate",
-    "train",
 ]
 
 #: What the holder declares by calling a mechanism of this package.
@@ -159,73 +158,6 @@ class TrainingPlan:
         )
 
 
-def train(
-    records: Records,
-    loss: Loss,
-    *,
-    epsilon: Exact,
-    delta: Exact,
-    plan: TrainingPlan = TrainingPlan(),
-    accountant: Method = "pld",
-    paper: PaperBound | None = None,
-    pseudo_records: Records = (),
-    bits: BitSource = SystemBits(),  # noqa: B008 - stateless
-    progress: Callable[[int, int], None] | None = None,
-) -> Release[Posterior]:
-    """Train a private sampler of the Bayesian-bootstrap posterior of a loss's minimiser.
-
-    (epsilon, delta)-differentially private for each record under replace-one adjacency; the number of records, the
-    loss with its bounds and the plan are public.
-
-    Parameters
-    ----------
-    records
-        Arrays of n rows, as ``loss`` takes them: a tuple made by :meth:`psephos.bootstrap.Design.records`, say.
-    loss
-        With its proved gradient bound; a record whose gradient exceeds it is shrunk to it.
-    epsilon
-        Nats, > 0.
-    delta
-        0 < delta < 1.
-    plan
-        Public settings.
-    accountant, paper
-        Which bound sets sigma: ``"pld"`` is the tightest.
-    pseudo_records
-        Public records from a base distribution, for ``plan.alpha > 0``; they must not come from the private data.
-    bits
-        Operating-system entropy; anything else stamps the release insecure.
-    progress
-        Called with (steps done, steps) now and then.
-
-    Returns
-    -------
-    A :class:`Release` whose value is the :class:`Posterior`: any number of draws of it is free.
-
-    Raises
-    ------
-    ParameterError
-        for parameters out of range, and for records whose shapes do not agree.
-    MissingExtraError
-        without the extra ``bootstrap``.
-
-    Source: "Private Generative Bootstrap via Blocking", algorithms 1 and 2, Proposition 2.2.
-    """
-    return prepared(
-        records,
-        loss,
-        guarantee=promise(loss, epsilon, delta),
-        plan=plan,
-        accountant=accountant,
-        paper=paper,
-        sigma=None,
-        pseudo_records=pseudo_records,
-        bits=bits,
-        public=np.random.default_rng(),
-        progress=progress,
-    )()
-
-
 def simulate(
     records: Records,
     loss: Loss,
@@ -239,9 +171,10 @@ def simulate(
     sigma: float | None = None,
     pseudo_records: Records = (),
     progress: Callable[[int, int], None] | None = None,
-) -> Release[Posterior]:
-    """:func:`train` for experiments on data that nobody needs to protect: all randomness, noise included, from ``key``.
+) -> Release[GeneratorPosterior]:
+    """:func:`psephos.bootstrap.private_generator` for experiments on data that nobody needs to protect.
 
+    All randomness, noise included, is from ``key``.
     The same key gives the same sampler on one machine and version. The release is stamped insecure.
 
     Parameters
@@ -281,7 +214,7 @@ def prepared(
     bits: BitSource,
     public: np.random.Generator,
     progress: Callable[[int, int], None] | None,
-) -> Callable[[], Release[Posterior]]:
+) -> Callable[[], Release[GeneratorPosterior]]:
     """A training that is ready to run: all that can be refused has been, and no record has been read."""
     people = count_records(records, "records")
     if people < plan.blocks:
@@ -316,7 +249,7 @@ def prepared(
     grid.noise_scale(noise.sigma)
     secure = is_secure(bits)
 
-    def run() -> Release[Posterior]:
+    def run() -> Release[GeneratorPosterior]:
         layers = loop.trained_layers(
             initial_layers(plan.network, inputs=draw.inputs, start=loss.start, rng=public),
             _ahead(draw.segments()),
@@ -332,7 +265,7 @@ def prepared(
             ),
             progress=progress,
         )
-        posterior = Posterior(
+        posterior = GeneratorPosterior(
             layers=layers,
             names=loss.names,
             lower=loss.lower,

@@ -15,29 +15,25 @@ from typing import Any
 
 from psephos._check import check_choice, check_integer, check_real, exact
 from psephos.bootstrap import (
-    SHIPPED,
     BradleyTerryLoss,
     Design,
     FieldPosterior,
+    GeneratorPosterior,
     HuberLoss,
     LogisticLoss,
-    Loss,
     MeanLoss,
     NormalPosterior,
-    Posterior,
     PosteriorDraws,
     QuantileLoss,
     Records,
+    ShippedLoss,
     TrainingPlan,
-    best_method,
     comparison_records,
+    private_generator,
     private_posterior,
-    private_sandwich,
-    private_score_bootstrap,
     read_columns_csv,
 )
 from psephos.bootstrap.design import parse_formula
-from psephos.bootstrap.score_bootstrap import takes_field
 from psephos.cli.inputs import read_data
 from psephos.cli.output import note
 from psephos.errors import DataError, ParameterError
@@ -46,10 +42,9 @@ from psephos.profile import Comparisons
 
 __all__ = [
     "MODELS",
-    "Choice",
     "Estimand",
     "Model",
-    "chosen_method",
+    "check_training",
     "default_plan",
     "design_facts",
     "model_of",
@@ -86,7 +81,7 @@ class Model:
 
     name: str
     design: Design | None
-    loss: Loss | None
+    loss: ShippedLoss | None
     box: tuple[float, float] | None
     max_comparisons: int | None
 
@@ -119,7 +114,7 @@ class Model:
             assumptions=("the list of items, as seen in the data, is public",) if seen else (),
         )
 
-    def _columns(self, file: Path, design: Design, loss: Loss) -> Estimand:
+    def _columns(self, file: Path, design: Design, loss: ShippedLoss) -> Estimand:
         columns = read_columns_csv(file, [design.response, *design.covariates])
         try:
             records = design.records(columns)
@@ -131,23 +126,11 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The method, and why it was chosen; ``reason`` is ``None`` where it was asked for.
-
-    ``trained``: of pgbb, whether options of the training of a network were given.
-    """
-
-    method: str
-    reason: str | None
-    trained: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
     """A model with the records of a file, and what the holder declared about them."""
 
     model: Model
-    loss: Loss
+    loss: ShippedLoss
     records: Records
     assumptions: tuple[str, ...] = ()
 
@@ -155,10 +138,6 @@ class Estimand:
     def people(self) -> int:
         """How many records there are."""
         return len(self.records[0])
-
-    def trains(self, choice: Choice) -> bool:
-        """Whether a network is trained: where its options were given, and where nothing else takes the loss."""
-        return choice.method == "pgbb" and (choice.trained or not takes_field(self.loss))
 
     def about(self) -> str:
         """The public settings that neither the loss nor the plan names."""
@@ -172,7 +151,7 @@ class Estimand:
 
     def released(
         self,
-        choice: Choice,
+        method: str,
         *,
         epsilon: str,
         delta: str,
@@ -183,8 +162,8 @@ class Estimand:
         dataset: str | None,
         request_id: str | None,
         budget: tuple[str, str] | None,
-    ) -> Release[Posterior] | Release[NormalPosterior] | Release[FieldPosterior]:
-        """The posterior by the chosen method, its budget debited; ``plan`` and ``accountant`` are for training."""
+    ) -> Release[NormalPosterior | FieldPosterior | GeneratorPosterior]:
+        """The posterior by the method, its budget debited; ``plan`` and ``accountant`` are for training."""
         paid: Any = {
             "epsilon": epsilon,
             "delta": delta,
@@ -195,13 +174,10 @@ class Estimand:
             "request_id": request_id,
             "budget": budget,
         }
-        loss = self.loss
-        if self.trains(choice) or not isinstance(loss, SHIPPED):
+        if method == GeneratorPosterior.method:
             of_training: Any = {"plan": plan, "accountant": accountant, "progress": progress}
-            return private_posterior(self.records, loss, **of_training, **paid)
-        if choice.method == "sandwich":
-            return private_sandwich(self.records, loss, **paid)
-        return private_score_bootstrap(self.records, loss, **paid)
+            return private_generator(self.records, self.loss, **of_training, **paid)
+        return private_posterior(self.records, self.loss, method=method, **paid)  # type: ignore[arg-type] # checked there
 
     def in_units_of_data(self, draws: PosteriorDraws) -> PosteriorDraws:
         """Coefficients on the columns as they are; of comparisons, scores with mean 0."""
@@ -321,7 +297,7 @@ def _loss(
     box: tuple[float, float] | None,
     levels: tuple[float, ...],
     clip: float | None,
-) -> Loss:
+) -> ShippedLoss:
     names, radius = design.names, design.covariate_bound
     if name == "logistic":
         return LogisticLoss(covariates=names, covariate_bound=radius, coefficient_box=box or _LOG_ODDS)
@@ -359,24 +335,17 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(exact(part, "--levels", "numbers between 0 and 1, as 0.1,0.5,0.9")) for part in text.split(","))
 
 
-def chosen_method(method: str, model: Model, *, training: Mapping[str, object]) -> Choice:
-    """The method, by public facts alone; ``training`` are the options of pgbb, ``None`` where not given.
+def check_training(method: str, options: Mapping[str, object]) -> None:
+    """Refuse options of a training, ``None`` where not given, with a method that trains nothing.
 
     Raises
     ------
     ParameterError
-        for options of pgbb with another method.
+        naming the first of them.
     """
-    given = [option for option, value in training.items() if value is not None]
-    if method != "auto":
-        if method != "pgbb" and given:
-            raise ParameterError(f"{given[0]} is for --method pgbb, got --method {method}")
-        return Choice(method=method, reason=None, trained=bool(given))
-    if given:
-        return Choice(method="pgbb", reason=f"{given[0]} is an option of its training", trained=True)
-    count = 0 if model.loss is None else len(model.loss.levels or ())
-    best, reason = best_method(levels=count)
-    return Choice(method=best, reason=reason)
+    given = [option for option, value in options.items() if value is not None]
+    if given and method != GeneratorPosterior.method:
+        raise ParameterError(f"{given[0]} is for --method {GeneratorPosterior.method}, got --method {method}")
 
 
 def default_plan(model: str) -> TrainingPlan:

@@ -97,9 +97,10 @@ def posterior(
         str,
         typer.Option(
             "--method",
-            help="sandwich: noisy Newton steps, for posteriors that are near normal; pgbb: a bootstrap of any shape, "
-            "from gradients at many places, or, with an option of training, from a sampler trained by the private "
-            "generative bootstrap via blocking; auto: the one that suits the model.",
+            help="sandwich: noisy Newton steps, for posteriors that are near normal; field: a bootstrap of any shape, "
+            "from gradients at many places; auto: the one of these that public facts favour; generator: a sampler "
+            "trained by the private generative bootstrap via blocking, whose intervals do not hold the error that "
+            "noise adds.",
         ),
     ] = "auto",
     draws: Annotated[int, typer.Option("--draws", help="How many posterior draws; any number costs the same.")] = 2000,
@@ -112,7 +113,8 @@ def posterior(
         Path | None,
         typer.Option(
             "--sampler",
-            help="Save the sampler (psephos.bootstrap.Posterior.load), whose draws are on the scaled columns.",
+            help="Save the posterior that draws are of (NormalPosterior.load, FieldPosterior.load or "
+            "GeneratorPosterior.load in Python), on the scaled columns.",
         ),
     ] = None,
     picture: Annotated[
@@ -123,30 +125,30 @@ def posterior(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="Training: steps; default 10000, or 5000 for quantiles."),
+        typer.Option("--steps", help="Generator: steps; default 10000, or 5000 for quantiles."),
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option("--blocks", help="Training: blocks of people; default 20, or 5 for quantiles.")
+        int | None, typer.Option("--blocks", help="Generator: blocks of people; default 20, or 5 for quantiles.")
     ] = None,
     probability: Annotated[
         str | None,
         typer.Option(
             "--probability",
-            help="Training: that a person is in a minibatch; default 0.1, or 0.01 for quantiles.",
+            help="Generator: that a person is in a minibatch; default 0.1, or 0.01 for quantiles.",
         ),
     ] = None,
     monte_carlo: Annotated[
         int | None,
-        typer.Option("--monte-carlo", help="Training: minibatches in a step; default 1, or 5 for quantiles."),
+        typer.Option("--monte-carlo", help="Generator: minibatches in a step; default 1, or 5 for quantiles."),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Training: default 5e-4, or 1e-3 for quantiles.")
+        float | None, typer.Option("--learning-rate", help="Generator: default 5e-4, or 1e-3 for quantiles.")
     ] = None,
     accountant: Annotated[
         str | None,
         typer.Option(
             "--accountant",
-            help="Training: what sets the noise: pld (the least noise, the default), rdp or paper.",
+            help="Generator: what sets the noise: pld (the least noise, the default), rdp or paper.",
         ),
     ] = None,
     ledger: LedgerOption = None,
@@ -165,12 +167,12 @@ def posterior(
     """
     from psephos._check import check_choice, check_integer, parse_delta, parse_epsilon
     from psephos.bootstrap import METHODS
-    from psephos.cli.estimand import chosen_method, model_of, planned
+    from psephos.cli.estimand import check_training, model_of, planned
     from psephos.errors import ParameterError
     from psephos.privacy import Ledger
 
     check_choice(output_format, "format", ("table", "json"))
-    check_choice(method, "method", ("auto", "sandwich", "pgbb"))
+    check_choice(method, "method", ("auto", "sandwich", "field", "generator"))
     if accountant is not None:
         check_choice(accountant, "accountant", METHODS)
     check_integer(draws, "--draws", low=2, high=_MOST_DRAWS)
@@ -206,7 +208,8 @@ def posterior(
         "--learning-rate": learning_rate,
         "--accountant": accountant,
     }
-    choice = chosen_method(method, wanted, training=training)
+    check_training(method, training)
+    trains = method == "generator"
     plan = planned(
         model,
         steps=steps,
@@ -218,14 +221,14 @@ def posterior(
     with claimed(output), claimed(sampler), claimed(picture), quiet_stdout():
         with progress("reading"):
             estimand = wanted.read(file, items=items, items_public_as_seen=items_public_as_seen)
-            if estimand.trains(choice) and estimand.people < plan.blocks:
+            if trains and estimand.people < plan.blocks:
                 raise ParameterError(
                     f"--blocks must be at most the number of people, got {plan.blocks} for {estimand.people}"
                 )
             _try_format(output, estimand.loss)
-        with progress_steps("training" if estimand.trains(choice) else "fitting") as report:
+        with progress_steps("training" if trains else "fitting") as report:
             release = estimand.released(
-                choice,
+                method,
                 epsilon=epsilon,
                 delta=delta,
                 plan=plan,
@@ -238,12 +241,12 @@ def posterior(
             )
         drawn = estimand.in_units_of_data(draws_of(release.value, draws))
         unknown = unknown_of(release.value)
-        for line in notes_of(release.value, choice, unknown):
+        for line in notes_of(release.value, unknown):
             note(line)
         if output_format == "json":
-            text = json_text(release, estimand, choice, drawn, unknown)
+            text = json_text(release, estimand, drawn, unknown)
         else:
-            text = table_text(release, estimand, choice, drawn)
+            text = table_text(release, estimand, drawn)
         content = None if output is None else encoded(drawn, output.suffix.lower())
         if picture is not None:
             draw_process(drawn, picture, release)

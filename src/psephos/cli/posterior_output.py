@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from psephos.cli.output import count_of, shown, spending, write_csv
 
 if TYPE_CHECKING:
-    from psephos.bootstrap import FieldPosterior, NormalPosterior, Posterior, PosteriorDraws
-    from psephos.cli.estimand import Choice, Estimand
+    from psephos.bootstrap import FieldPosterior, GeneratorPosterior, NormalPosterior, PosteriorDraws
+    from psephos.cli.estimand import Estimand
     from psephos.privacy import Release
 
 __all__ = ["LEVEL", "draw_process", "draws_of", "encoded", "json_text", "notes_of", "table_text", "unknown_of"]
@@ -36,15 +36,15 @@ def draw_process(draws: PosteriorDraws, picture: Path, release: Release[Any]) ->
     )
 
 
-def draws_of(sampler: Posterior | NormalPosterior | FieldPosterior, count: int) -> PosteriorDraws:
+def draws_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, count: int) -> PosteriorDraws:
     """Draws that follow from the sampler: a repeated request prints the same numbers."""
     import hashlib
 
     import numpy as np
 
-    from psephos.bootstrap import FieldPosterior, Posterior
+    from psephos.bootstrap import FieldPosterior, GeneratorPosterior
 
-    if isinstance(sampler, Posterior):
+    if isinstance(sampler, GeneratorPosterior):
         released = [array.tobytes() for layer in sampler.layers for array in layer]
     elif isinstance(sampler, FieldPosterior):
         released = [sampler.measured.slopes.tobytes(), sampler.scores.tobytes()]
@@ -54,26 +54,26 @@ def draws_of(sampler: Posterior | NormalPosterior | FieldPosterior, count: int) 
     return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)))
 
 
-def unknown_of(sampler: Posterior | NormalPosterior | FieldPosterior) -> tuple[str, ...]:
+def unknown_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior) -> tuple[str, ...]:
     """Coordinates of which the data say little; a trained network does not tell."""
-    from psephos.bootstrap import Posterior
+    from psephos.bootstrap import GeneratorPosterior
 
-    return () if isinstance(sampler, Posterior) else sampler.hardly_known()
+    return () if isinstance(sampler, GeneratorPosterior) else sampler.hardly_known()
 
 
-def notes_of(
-    sampler: Posterior | NormalPosterior | FieldPosterior, choice: Choice, unknown: tuple[str, ...]
-) -> list[str]:
+def notes_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, unknown: tuple[str, ...]) -> list[str]:
     """What is said of the draws beside them."""
-    from psephos.bootstrap import Posterior
+    from psephos.bootstrap import GeneratorPosterior
 
-    said = [] if choice.reason is None else [f"method {choice.method}: {choice.reason}"]
-    if isinstance(sampler, Posterior):
+    said = []
+    if isinstance(sampler, GeneratorPosterior):
         said.append(
             "the spread of the draws is that of the blocked bootstrap, as learnt through noise: it does not hold the "
             "error that the noise itself adds, so an interval need not cover the truth as often as its level says"
         )
-    elif unknown:
+    if sampler.reason is not None:
+        said.append(f"method {sampler.method}: {sampler.reason}")
+    if unknown:
         said.append(
             f"the data say little at this budget of {', '.join(map(shown, unknown))}: intervals take half of the "
             "parameter's public range, or end where it ends"
@@ -105,7 +105,7 @@ def encoded(draws: PosteriorDraws, suffix: str) -> bytes:
         return path.read_bytes()
 
 
-def table_text(release: Release[Any], estimand: Estimand, choice: Choice, draws: PosteriorDraws) -> str:
+def table_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws) -> str:
     """A line a coefficient, and what is guaranteed."""
     from dataclasses import replace
 
@@ -114,7 +114,7 @@ def table_text(release: Release[Any], estimand: Estimand, choice: Choice, draws:
     if (ranks := _ranks(estimand, named)) is not None:
         tiers = " > ".join(", ".join(tier) for tier in ranks["tiers"])
         lines += [f"tiers at level {LEVEL:g}, all at once: {tiers}", ""]
-    return "\n".join([*lines, _sentence(release, estimand, choice)])
+    return "\n".join([*lines, _sentence(release, estimand)])
 
 
 def _ranks(estimand: Estimand, draws: PosteriorDraws) -> dict[str, Any] | None:
@@ -136,9 +136,9 @@ def _ranks(estimand: Estimand, draws: PosteriorDraws) -> dict[str, Any] | None:
     }
 
 
-def _sentence(release: Release[Any], estimand: Estimand, choice: Choice) -> str:
+def _sentence(release: Release[Any], estimand: Estimand) -> str:
     text = release.guarantee.sentence().rstrip(".")
-    text += f"; method {choice.method}, {_noise(release)}; "
+    text += f"; method {release.value.method}, {_noise(release)}; "
     text += f"{count_of(estimand.people, 'person', 'people')} (their number: public)"
     if estimand.model.max_comparisons is not None:
         text += f", each with {count_of(estimand.model.max_comparisons, 'comparison')} at most"
@@ -146,10 +146,10 @@ def _sentence(release: Release[Any], estimand: Estimand, choice: Choice) -> str:
 
 
 def _noise(release: Release[Any]) -> str:
-    from psephos.bootstrap import FieldPosterior, Posterior
+    from psephos.bootstrap import FieldPosterior, GeneratorPosterior
 
     value = release.value
-    if isinstance(value, Posterior):
+    if isinstance(value, GeneratorPosterior):
         return (
             f"noise of standard deviation {value.noise.sigma:.4g} on each coordinate of each of "
             f"{count_of(value.training.compositions, 'weighted sum')} of gradients (accountant {value.noise.method})"
@@ -167,9 +167,7 @@ def _means(release: Release[Any]) -> int:
     return len(release.event.parts) if isinstance(release.event, ComposedGaussianEvent) else 1
 
 
-def json_text(
-    release: Release[Any], estimand: Estimand, choice: Choice, draws: PosteriorDraws, unknown: tuple[str, ...]
-) -> str:
+def json_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws, unknown: tuple[str, ...]) -> str:
     """All of it as JSON (``docs/json.md``)."""
     import json
 
@@ -182,8 +180,8 @@ def json_text(
     document = {
         "schema": "psephos.posterior-draws/1",
         "model": estimand.model.name,
-        "method": choice.method,
-        "reason": choice.reason,
+        "method": release.value.method,
+        "reason": release.value.reason,
         "coefficients": _coefficients(draws),
         "level": LEVEL,
         "draws": draws.count,
@@ -193,7 +191,7 @@ def json_text(
         "guarantee": guarantee_to_json(
             release.guarantee,
             estimand.people,
-            mechanism=choice.method,
+            mechanism=release.value.method,
             **facts,
             gradient_bound=estimand.loss.bound,
             comparisons_per_person=estimand.model.max_comparisons,
@@ -208,11 +206,11 @@ def json_text(
 def _facts(release: Release[Any], unknown: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Public settings, and what set the noise."""
     from psephos._check import exact
-    from psephos.bootstrap import FieldPosterior, Posterior
+    from psephos.bootstrap import FieldPosterior, GeneratorPosterior
     from psephos.privacy import decimal_text
 
     value = release.value
-    if not isinstance(value, Posterior):
+    if not isinstance(value, GeneratorPosterior):
         plan = {"means": _means(release), "hardly_known": list(unknown)}
         noise = value.unit * value.measured.slope_sds[-1] if isinstance(value, FieldPosterior) else value.gradient_sd
         return plan, {"accountant": "gaussian", "noise_sd": float(noise)}

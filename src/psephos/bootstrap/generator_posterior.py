@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,13 +23,13 @@ from psephos.bootstrap.loss_protocol import check_names
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
-__all__ = ["Posterior"]
+__all__ = ["GeneratorPosterior"]
 
-_SCHEMA = "psephos.posterior/1"
+_SCHEMA = "psephos.generator-posterior/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Posterior(Saved):
+class GeneratorPosterior(Saved):
     """A private sampler of a posterior.
 
     Attributes
@@ -50,6 +51,8 @@ class Posterior(Saved):
     secure
         Whether every secret bit came from the operating system.
     """
+
+    method: ClassVar[str] = "generator"
 
     layers: Layers
     names: tuple[str, ...]
@@ -141,7 +144,7 @@ class Posterior(Saved):
         return archive_bytes(header, arrays)
 
     @classmethod
-    def _read(cls, data: bytes) -> Posterior:
+    def _read(cls, data: bytes) -> GeneratorPosterior:
         header, arrays = read_archive(data, _SCHEMA)
         layers = tuple((arrays[f"weights{i}"], arrays[f"biases{i}"]) for i in range(len(arrays) // 2))
         training, noise = header["training"], header["noise"]

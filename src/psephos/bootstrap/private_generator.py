@@ -1,0 +1,148 @@
+"""Entry point: a private sampler, trained on noisy sums, paid for from a ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from psephos._check import Exact
+from psephos.bootstrap.accountant import Method, PaperBound
+from psephos.bootstrap.generator_posterior import GeneratorPosterior
+from psephos.bootstrap.losses import Loss, Records
+from psephos.bootstrap.private_posterior import declared, described, release_from_json, release_to_json
+from psephos.bootstrap.train import TrainingPlan, count_records, prepared, promise
+from psephos.privacy.bits import BitSource, SystemBits
+from psephos.privacy.charge import charged, check_payment, warn_if_weak
+from psephos.privacy.ledger import Ledger
+from psephos.privacy.release import Release
+
+__all__ = ["private_generator"]
+
+
+def private_generator(
+    records: Records,
+    loss: Loss,
+    *,
+    epsilon: Exact,
+    delta: Exact,
+    plan: TrainingPlan = TrainingPlan(),  # noqa: B008 - frozen
+    accountant: Method = "pld",
+    paper: PaperBound | None = None,
+    pseudo_records: Records = (),
+    assumptions: tuple[str, ...] = (),
+    about: str = "",
+    bits: BitSource = SystemBits(),  # noqa: B008 - stateless
+    progress: Callable[[int, int], None] | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    budget: tuple[Exact, Exact] | None = None,
+) -> Release[GeneratorPosterior]:
+    """A private sampler of the Bayesian-bootstrap posterior, whose intervals **do not hold the error that noise adds**.
+
+    The spread of its draws is the blocked bootstrap's, as learnt through noise, so an interval need not cover the truth
+    as often as its level says: on ``examples/wages.csv`` (Huber, epsilon 1, delta 1e-6) 6 of 30 intervals at 95 %
+    missed the estimate without privacy, against none of 100 by :func:`psephos.private_posterior`, which is what to take
+    for a loss of this package. This one reproduces the published sampler, and takes a loss of your own.
+
+    (epsilon, delta)-differentially private for each record under replace-one adjacency; the number of records, the
+    loss with its bounds and the plan are public.
+
+    Parameters
+    ----------
+    records
+        Arrays of n rows, as ``loss`` takes them: a tuple made by :meth:`psephos.bootstrap.Design.records`, say.
+    loss
+        With its gradient bound; a record whose gradient exceeds it is shrunk to it.
+    epsilon
+        Nats, > 0.
+    delta
+        0 < delta < 1.
+    plan
+        Public settings.
+    accountant, paper
+        Which bound sets sigma: ``"pld"`` is the tightest.
+    pseudo_records
+        Public records from a base distribution, for ``plan.alpha > 0``; they must not come from the private data.
+    assumptions, ledger, dataset, request_id, budget
+        As in :func:`psephos.private_posterior`.
+    about
+        Public facts that shaped the records, such as a design's ``repr``, and which functions a loss of your own has: a
+        repeated request must have the same.
+    bits
+        Operating-system entropy; anything else stamps the release insecure.
+    progress
+        Called with (steps done, steps) now and then.
+
+    Returns
+    -------
+    A :class:`Release` whose value is the :class:`GeneratorPosterior`: any number of draws of it is free.
+
+    Raises
+    ------
+    ParameterError
+        for parameters out of range, and for records whose shapes do not agree.
+    BudgetError
+        if the budget does not suffice.
+    InsecureBitsError
+        for a ledger with test bits.
+    MissingExtraError
+        without the extra ``bootstrap``.
+
+    Source: "Private Generative Bootstrap via Blocking", algorithms 1 and 2, Proposition 2.2.
+
+    >>> from psephos.bootstrap import MeanLoss, NetworkShape
+    >>> loss = MeanLoss(data_bounds=(0.0, 1.0), sd=0.2, clip=25.0)
+    >>> plan = TrainingPlan(blocks=5, steps=20, network=NetworkShape(width=4, depth=1))
+    >>> release = private_generator((np.full(100, 0.5),), loss, epsilon=1, delta="1e-3", plan=plan)
+    >>> release.value.sample(500).values.shape
+    (500, 1)
+    """
+    guarantee = promise(loss, epsilon, delta, declared=declared(assumptions))
+    people = count_records(records, "records")
+    check_payment(bits, ledger, dataset, request_id, budget)
+    warn_if_weak(guarantee, people)
+    train_now = prepared(
+        records,
+        loss,
+        guarantee=guarantee,
+        plan=plan,
+        accountant=accountant,
+        paper=paper,
+        sigma=None,
+        pseudo_records=pseudo_records,
+        bits=bits,
+        public=np.random.default_rng(),
+        progress=progress,
+    )
+    pseudo_digest = None
+    if pseudo_records:
+        parts = (f"{a.shape} {a.dtype} ".encode() + np.ascontiguousarray(a).tobytes() for a in pseudo_records)
+        pseudo_digest = hashlib.sha256(b"".join(parts)).hexdigest()
+    request = {
+        "release": "posterior",
+        "method": GeneratorPosterior.method,
+        "records": people,
+        "loss": described(loss, about),
+        "about": about,
+        "assumptions": list(assumptions),
+        "plan": repr(plan),
+        "accountant": accountant,
+        "paper": repr(paper),
+        "pseudo_records": pseudo_digest,
+    }
+    return charged(
+        train_now,
+        guarantee=guarantee,
+        what=json.dumps(request, ensure_ascii=False),
+        ledger=ledger,
+        dataset=dataset,
+        request_id=request_id,
+        budget=budget,
+        to_json=release_to_json,
+        from_json=lambda text: cast("Release[GeneratorPosterior]", release_from_json(text)),
+    )
