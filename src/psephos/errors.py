@@ -7,6 +7,9 @@ else depends on public facts alone (parameters, sizes, budgets).
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 __all__ = [
     "AccuracyWarning",
     "BudgetError",
@@ -17,7 +20,12 @@ __all__ = [
     "ParameterError",
     "PrivacyWarning",
     "PsephosError",
+    "fault_lines",
 ]
+
+#: How many faults of one kind are written out, and how many lines of further ones are named.
+_SHOWN, _LINES = 3, 10
+_VALUES = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[0-9]+""")
 
 
 class PsephosError(Exception):
@@ -29,17 +37,50 @@ class ParameterError(PsephosError, ValueError):
 
 
 class DataError(PsephosError, ValueError):
-    """A record breaks a rule. The message names file, line, value and rule.
+    """Records break a rule. The message names file, line, value and rule of each, the first few of a kind in full.
 
-    ``source`` is the file's name (``None`` for data in memory), ``line`` the 1-based line.
+    ``faults`` holds every fault as (1-based line or ``None``, rule), ``line`` and ``rule`` are those of the first;
+    ``source`` is the file's name (``None`` for data in memory). ``summary`` is a last line.
     """
 
-    def __init__(self, rule: str, *, source: str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self,
+        rule: str,
+        *,
+        source: str | None = None,
+        line: int | None = None,
+        faults: Sequence[tuple[int | None, str]] = (),
+        summary: str = "",
+    ) -> None:
         self.rule = rule
         self.source = source
         self.line = line
-        where = ":".join(str(part) for part in (source, line) if part is not None)
-        super().__init__(f"{where}: {rule}" if where else rule)
+        self.faults = tuple(faults) or ((line, rule),)
+        lines = fault_lines(self.faults, source)
+        super().__init__("\n".join([*lines, summary] if summary else lines))
+
+
+def fault_lines(faults: Sequence[tuple[int | None, str]], source: str | None) -> list[str]:
+    """What faults say, a line each: the first three of a kind, and how many more are like them.
+
+    >>> fault_lines([(k, f"count must be a whole number, got '{k}x'") for k in range(2, 7)], "f.soc")[2:]
+    ["f.soc:4: count must be a whole number, got '4x'", 'f.soc: and 2 more like it, on lines 5, 6']
+    """
+    kinds: dict[str, list[tuple[int | None, str]]] = {}
+    for fault in faults:
+        kind = re.sub(r"_(, _)+", "_", _VALUES.sub("_", fault[1]))
+        kinds.setdefault(kind, []).append(fault)
+    lines = []
+    for same in kinds.values():
+        for line, rule in same[:_SHOWN]:
+            where = ":".join(str(part) for part in (source, line) if part is not None)
+            lines.append(f"{where}: {rule}" if where else rule)
+        if len(same) > _SHOWN:
+            more = [str(line) for line, _ in same[_SHOWN:] if line is not None]
+            named = ", ".join(more[:_LINES]) + (", ..." if len(more) > _LINES else "")
+            on = f", on line{'s' if len(more) > 1 else ''} {named}" if more else ""
+            lines.append(f"{source + ': ' if source else ''}and {len(same) - _SHOWN} more like it{on}")
+    return lines
 
 
 class BudgetError(PsephosError):

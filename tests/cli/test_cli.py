@@ -101,7 +101,7 @@ def test_check_of_tables(psephos, put):
 def test_check_of_a_faulty_file_exits_with_1_and_names_file_line_and_rule(psephos, put):
     put("x.soi", f"{FOUR}5: 1,2\n7: 1,2,1,2\n2: 1,9\n")
     done = psephos("check", "x.soi", code=1)
-    assert "error: x.soi:7: item 1 occurs twice in one ballot" in done.stderr
+    assert "error: x.soi:7: items 1, 2 occur twice in one ballot" in done.stderr
     assert "9 people" in done.stderr  # how much else is wrong
     assert "now empty" not in done.stderr  # nothing was repaired
     kept = psephos("check", "x.soi", "--clean", "keep-first")
@@ -586,6 +586,7 @@ def test_check_lists_every_faulty_ballot_once(psephos, put):
     assert result.stderr.count("x.toi:2:") == 1
     assert result.stderr.count("x.toi:4:") == 1
     assert "faulty ballots of 4 people" in result.stderr
+    assert psephos("consensus", "x.toi", "--epsilon", "1", code=1).stderr == result.stderr
 
 
 def test_the_output_must_not_be_what_is_read(psephos, put):

@@ -170,10 +170,26 @@ def test_a_place_that_is_no_whole_number_is_refused_and_names_cell_and_item(put,
 
 
 @pytest.mark.parametrize("clean", ["reject", "keep-first", "empty"])
-@pytest.mark.parametrize("count", ["0", "-0", "-1", "1.0", "1e3", '"1,000"', "", "\uff13", "+1", "nan", "1_0"])
+@pytest.mark.parametrize("count", ["-0", "-1", "1.0", "1e3", '"1,000"', "", "\uff13", "+1", "nan", "1_0"])
 def test_f3_f7_a_faulty_count_is_an_error_under_every_policy(put, refusal, count, clean):
     error = refusal(read_ballots_csv, put("x.csv", f"a,b,Count\n1,2,4\n2,1,{count}\n"), line=3, clean=clean)
     assert f"count must be a whole number >= 1, got {count.strip(chr(34))!r}" in str(error)
+
+
+@pytest.mark.parametrize("header", ["a,b,count", "rank1,rank2,count"])
+def test_rows_with_count_0_are_left_out_with_a_note(put, refusal, header):
+    row = "1,2" if header[0] == "a" else "a,b"
+    path = put("x.csv", f"{header}\n{row},3\nz,z,0\n{row},00\n")
+    profile = read_ballots_csv(path)
+    assert (ballots(profile), profile.items) == ({AB: 3}, ("a", "b"))
+    assert profile.notes == ("x.csv: 2 lines with count 0 left out",)
+    error = refusal(read_ballots_csv, put("y.csv", f"{header}\n{row},0\n"))
+    assert "nothing to rank: no ballots: every count is 0" in str(error)
+
+
+def test_every_fault_of_a_table_is_told_at_once(put, refusal):
+    error = refusal(read_ballots_csv, put("x.csv", "a,b,count\n7,1,2\n1,2,x\n1,2,3\n1,8,1\n"), line=2)
+    assert [line for line, _ in error.faults] == [2, 3, 5]
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63 - 1, 10**20, 10**3999])

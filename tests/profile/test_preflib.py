@@ -79,14 +79,41 @@ def test_names_come_from_the_header_and_items_without_a_name_are_numbered(put):
     assert profile.items == ("a", "2", "c")
 
 
-def test_the_kind_is_that_of_the_data_type_line_then_of_the_suffix_then_the_widest(put):
-    tie = "1: {1,2}\n"
-    assert read_preflib(put("x.soc", f"# DATA TYPE: TOC\n{TWO}{tie}")).data_type == "toc"
-    assert read_preflib(put("x.txt", f"{TWO}{tie}")).data_type == "toc"
-    with pytest.raises(DataError, match=r"x\.SOC:2: .*strict"):
-        read_preflib(put("x.SOC", f"{TWO}{tie}"))
-    with pytest.raises(DataError, match=r"x\.toi:3: .*soc.*strict"):
-        read_preflib(put("x.toi", f"# DATA TYPE: soc\n{TWO}{tie}"))
+@pytest.mark.parametrize(
+    ("name", "declared", "order", "words"),
+    [
+        ("x.soc", "", "{1,2}", ["the suffix says soc, and the order on line 2 has a tie"]),
+        ("x.SOC", "", "1", ["the suffix says soc, and the order on line 2 lacks an item"]),
+        ("x.soi", "toc", "{1,2}", ["the suffix says soi, and the order on line 3 has a tie"]),
+        ("x.soi", "toc", "1,2", ["the suffix says soi, and DATA TYPE says toc"]),
+        ("x.toi", "soc", "{1,2}", ["DATA TYPE says soc, and the order on line 3 has a tie"]),
+        ("x.soc", "soc", "", ["DATA TYPE says soc, and the order on line 3 lacks an item"]),
+        ("x", "toc", "2", ["DATA TYPE says toc, and the order on line 3 lacks an item"]),
+        ("x.dat", "soi", "{1,2}", ["DATA TYPE says soi, and the order on line 3 has a tie"]),
+        ("x.toi", "soc", "1,2", []),
+        ("x", "", "{1,2}", []),
+        ("x.txt", "TOI", "{1,2}", []),
+    ],
+)
+def test_the_content_decides_over_the_data_type_and_the_suffix(put, name, declared, order, words):
+    path = put(name, (f"# DATA TYPE: {declared}\n" if declared else "") + f"{TWO}1: {order}\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        profile = read_preflib(path)
+    assert profile.people == 1
+    assert profile.data_type == {"{1,2}": "toc", "1,2": "soc"}.get(order, "soi")
+    assert [str(w.message) for w in caught] == [f"{name}: {word}; the body decides" for word in words]
+    for word in words:
+        with pytest.raises(DataError, match=re.escape(word)):
+            read_preflib(path, strict=True)
+    if not words:
+        assert read_preflib(path, strict=True) == profile
+
+
+@pytest.mark.parametrize("suffix", ["cat", "wmd", "wmg", "pwg"])
+def test_kinds_without_orders_are_named(put, refusal, suffix):
+    error = refusal(read_preflib, put(f"x.{suffix}", f"{TWO}1: 1,2\n"))
+    assert f"kind {suffix} holds no orders; wanted soc, soi, toc, toi" in str(error)
 
 
 @pytest.mark.parametrize("kind", ["dat", "cat", "soc, soi", ""])
@@ -94,22 +121,6 @@ def test_another_data_type_is_refused_by_name(put, refusal, kind):
     error = refusal(read_preflib, put("x.soc", f"# DATA TYPE: {kind}\n{TWO}1: 1,2\n"), line=1)
     assert "soc, soi, toc, toi" in str(error)
     assert repr(kind) in str(error)
-
-
-@pytest.mark.parametrize(
-    ("suffix", "order", "words"),
-    [
-        ("soc", "1,2", "lacks item 3"),
-        ("toc", "{1,3}", "lacks item 2"),
-        ("soc", "", "lacks item 1"),
-        ("soc", "1,{2,3}", "has a tie"),
-        ("soi", "{1,2}", "has a tie"),
-    ],
-)
-def test_a_ballot_of_another_kind_than_the_file_is_refused(put, refusal, suffix, order, words):
-    error = refusal(read_preflib, put(f"x.{suffix}", f"{THREE}2: 1,2,3\n1: {order}\n"), line=3)
-    assert words in str(error)
-    assert suffix in str(error)
 
 
 def test_more_items_than_a_byte_can_number(put):
@@ -169,11 +180,13 @@ def test_f2_keep_first_inside_ties(put, order, groups):
     assert ballots(read_preflib(put("x.toi", f"{THREE}1: {order}\n"), clean="keep-first")) == {Ballot(groups): 1}
 
 
-def test_f2_keep_first_in_a_complete_file_voids_what_stays_incomplete(put):
-    profile = read_preflib(put("x.soc", f"{THREE}2: 1,1,2\n3: 1,2,3\n"), clean="keep-first")
-    assert ballots(profile) == {Ballot(): 2, Ballot.strict([0, 1, 2]): 3}
+def test_f2_keep_first_in_a_complete_file_keeps_what_stays_incomplete(put):
+    with pytest.warns(DataWarning, match="the suffix says soc, and the order on line 2 lacks an item"):
+        profile = read_preflib(put("x.soc", f"{THREE}2: 1,1,2\n3: 1,2,3\n"), clean="keep-first")
+    assert ballots(profile) == {Ballot.strict([0, 1]): 2, Ballot.strict([0, 1, 2]): 3}
 
 
+@pytest.mark.filterwarnings("ignore:.*the suffix says:psephos.errors.DataWarning")
 @given(
     order=st.one_of(
         st.text(alphabet="123{},  ", max_size=14),
@@ -202,7 +215,7 @@ def test_r1_whatever_is_written_a_person_moves_a_margin_by_at_most_one(tmp_path_
 
 
 BAD_COUNTS = [
-    "-1", "-0", "0", "00", "+3", "1.5", "1.0", "1e3", "1,000", "1_000", "1 000", "0x3", "nan", "inf", "",
+    "-1", "-0", "+3", "1.5", "1.0", "1e3", "1,000", "1_000", "1 000", "0x3", "nan", "inf", "",
     "\uff13", "\u00b2", "\u0663", "3\u200b", "\0", "'3'", "three",
 ]  # fmt: skip
 
@@ -275,6 +288,121 @@ def test_a_long_file_is_read_as_a_stream(put):
         tracemalloc.stop()
     assert (profile.people, profile.support) == (40_000, 4)
     assert peak < 500_000  # 12 bytes a line would be too much
+
+
+# ------------------------------------------------------------------ lines of nobody, faults told at once
+
+
+NETFLIX = """# FILE NAME: 00004-00000145.soc
+# TITLE: Netflix Prize Data
+# DATA TYPE: soc
+# NUMBER ALTERNATIVES: 3
+# NUMBER VOTERS: 1256
+# NUMBER UNIQUE ORDERS: 6
+# ALTERNATIVE NAME 1: Ghost
+# ALTERNATIVE NAME 2: The Wedding Planner
+# ALTERNATIVE NAME 3: Entrapment
+602: 1,2,3
+411: 1,3,2
+152: 3,1,2
+91: 2,1,3
+0: 2,3,1
+0: 3,2,1
+"""
+OLD_NETFLIX = """3
+1,Ghost
+2,The Wedding Planner
+3,Entrapment
+1256,1256,4
+602,1,2,3
+411,1,3,2
+152,3,1,2
+91,2,1,3
+00,2,3,1
+0,x
+"""
+
+
+@texts([NETFLIX, OLD_NETFLIX])
+@pytest.mark.parametrize("name", ["x.soc", "x", "x.txt", "x.dat"])
+def test_lines_with_count_0_are_left_out_with_a_note(put, text, name):
+    profile = read_preflib(put(name, text), strict=True)
+    assert (profile.people, profile.support) == (1256, 4)
+    assert profile.items == ("Ghost", "The Wedding Planner", "Entrapment")
+    assert int(pairwise_margins(profile)[1, 2]) == 602 + 91 - 411 - 152
+    assert profile.notes == (f"{name}: 2 lines with count 0 left out",)
+
+
+@texts([f"{TWO}0: 1,2\n00: 2,1\n", "2\n1,A\n2,B\n0,0,2\n0,1,2\n0,2,1\n"])
+@pytest.mark.parametrize("clean", ["reject", "empty"])
+def test_a_file_of_lines_with_count_0_alone_holds_no_ballots(put, refusal, text, clean):
+    error = refusal(read_preflib, put("x.soc", text), clean=clean)
+    assert "no ballots: every count is 0" in str(error)
+
+
+@texts(
+    [
+        f"{THREE}# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n# ALTERNATIVE NAME 6: f\n4: 6,1\n1: {{2,6}}\n",
+        "# ALTERNATIVE NAME 6: f\n# ALTERNATIVE NAME 2: b\n# ALTERNATIVE NAME 1: a\n4: 6,1\n1: {2,6}\n",
+        "3\n1,a\n2,b\n6,f\n5,5,2\n4,6,1\n1,{2,6}\n",
+    ]
+)
+def test_as_many_names_as_alternatives_are_the_items_whatever_their_numbers(put, refusal, text):
+    profile = read_preflib(put("x", text), strict=True)
+    assert profile.items == ("a", "b", "f")
+    assert ballots(profile) == {Ballot.strict([2, 0]): 4, Ballot(((1, 2),)): 1}
+    colon = ": " if text.startswith("#") else ","
+    error = refusal(read_preflib, put("y.toi", f"{text}1{colon}3,6,5\n"))
+    assert "an item must be one of 1, 2, 6, got '3', '5'" in str(error)
+
+
+def test_every_fault_of_a_file_is_told_at_once(put, refusal):
+    body = "x: 1,2\n2: 9,1,0\n3: 1,1,2,2\n4: 1,2,3\n-1: 1\nhello\n1: {9,1},0\n"
+    error = refusal(read_preflib, put("x.toi", f"{THREE}{body}"), line=2)
+    assert [line for line, _ in error.faults] == [2, 3, 4, 6, 7, 8]
+    for words in (
+        "x.toi:3: an item must be a number from 1 to 3, got '9', '0'",
+        "x.toi:4: items 1, 2 occur twice in one ballot",
+        "x.toi:6: count must be a whole number >= 1, got '-1'",
+        "x.toi:7: a ballot line is 'count: order'",
+        "x.toi:8: an item must be a number from 1 to 3, got '9', '0', in '{9,1},0'",
+        "x.toi: faulty ballots of 6 people",
+    ):
+        assert words in str(error).splitlines() or words in str(error)
+    only_counts = refusal(read_preflib, put("y.toi", f"{THREE}{body}"), clean="empty")
+    assert [line for line, _ in only_counts.faults] == [2, 6, 7]  # what no policy repairs
+
+
+def test_every_fault_of_a_header_is_told_at_once(put, refusal):
+    header = "# NUMBER VOTERS: many\n# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 1: b\n# ALTERNATIVE NAME 3: a\n"
+    error = refusal(read_preflib, put("x.toi", f"{header}1: 1,2\n"), line=1)
+    assert [line for line, _ in error.faults] == [1, 3, 4]
+
+
+@pytest.mark.parametrize("clean", ["reject", "empty"])
+def test_many_faults_of_one_kind_are_one_message(put, clean):
+    path = put("x.toi", THREE + "2: 1,2\n" + "1: 7\n" * 303)
+    if clean == "reject":
+        with pytest.raises(DataError) as caught:
+            read_preflib(path)
+        assert len(caught.value.faults) == 303
+        lines = str(caught.value).splitlines()
+    else:
+        lines = list(read_preflib(path, clean=clean).notes)
+    more = "x.toi: and 300 more like it, on lines 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, ..."
+    assert lines.count(more) == 1
+    assert len(lines) == 5
+
+
+def test_no_note_speaks_of_merging_where_ballots_were_voided(put):
+    profile = read_preflib(put("x.toi", f"{THREE}1: 7\n1: 8\n1: 1,1\n2: 1\n"), clean="empty")
+    assert not any("merged" in note for note in profile.notes)
+    assert "voided the faulty ballots (now empty) of 3 people" in profile.notes[0]
+
+
+def test_empty_ballots_are_stated_as_abstentions(put):
+    profile = read_preflib(put("x.toi", f"{THREE}1:\n1: \n2:\n3: 1\n"))
+    assert profile.notes == ("x.toi: no item is ranked, an abstention, on the ballots of 4 people",)
 
 
 # ------------------------------------------------------------------ F9 .. F13: headers, encodings, line ends
@@ -459,7 +587,8 @@ def test_f13_comments_and_blanks_inside_the_old_header(put):
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("2\n1,A\n3,B\n5,5,1\n5,1,2\n", 3, "'2,name'"),
+        ("2\n1,A\n3,B\n5,5,1\n5,1,2\n", 5, "one of 1, 3, got '2'"),
+        ("3\n1,A\n2,B\n5,5,1\n5,1,2\n", 4, "'3,name'"),
         ("2\n1,A\nB\n5,5,1\n5,1,2\n", 3, "'2,name'"),
         ("2\n1,A\n2,B\n5,1,2\n5,x\n", 5, "from 1 to 2, got 'x'"),
         ("2\n1,A\n2,B\n5,5\n5,1,2\n", 4, "'voters,sum,unique orders'"),
@@ -608,7 +737,7 @@ def test_f20_equal_names_are_an_error_and_case_alone_is_a_warning(put, refusal):
 
 def test_f20_a_name_that_is_another_items_number_is_an_error(put):
     with pytest.raises(DataError, match="same name '2'"):
-        read_preflib(put("x.soi", "# ALTERNATIVE NAME 1: 2\n# ALTERNATIVE NAME 3: c\n1: 1,2\n"), clean="empty")
+        read_preflib(put("x.soi", f"{THREE}# ALTERNATIVE NAME 1: 2\n# ALTERNATIVE NAME 3: c\n1: 1,2\n"), clean="empty")
 
 
 def test_f24_a_declared_item_on_no_ballot_is_ranked_last(put):

@@ -18,7 +18,9 @@ from psephos.profile.repair import (
 )
 
 
-@pytest.mark.parametrize(("text", "count"), [("1", 1), (" 12\t", 12), ("0012", 12), ("9007199254740993", 2**53 + 1)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 0), ("000", 0), ("1", 1), (" 12\t", 12), ("0012", 12), ("9007199254740993", 2**53 + 1)]
+)
 def test_counts(text, count):
     assert parse_count(text) == count
 
@@ -31,7 +33,7 @@ def test_f5_the_longest_count():
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "0", "000", "-1", "-0", "+1", "1.0", "1e2", "1,0", "1 0", "\uff11", "\u0661", "\u00b2", "\0", "1\0"],
+    ["", " ", "-1", "-0", "+1", "1.0", "1e2", "1,0", "1 0", "\uff11", "\u0661", "\u00b2", "\0", "1\0"],
 )
 def test_f3_f7_what_is_no_count(text):
     with pytest.raises(OrderFault, match="count must be a whole number >= 1"):
@@ -89,11 +91,26 @@ def test_a_policy_has_a_name(clean):
 
 
 def test_reject_names_file_line_and_rule():
-    with pytest.raises(DataError, match=r"^f\.soc:7: item 1 occurs twice in one ballot$") as caught:
-        Repairs("reject", "f.soc").places([[0], [0]], 2, 5, 7)
-    assert (caught.value.source, caught.value.line) == ("f.soc", 7)
-    with pytest.raises(DataError, match=r"^f\.soc:7: why$"):
-        Repairs("reject", "f.soc").places(OrderFault("why"), 2, 5, 7)
+    for groups, rule in (([[0], [0]], "item 1 occurs twice in one ballot"), (OrderFault("why"), "why")):
+        repairs = Repairs("reject", "f.soc")
+        assert repairs.places(groups, 2, 5, 7) == [0, 0]
+        with pytest.raises(DataError, match=rf"^f\.soc:7: {rule}$") as caught:
+            repairs.finish()
+        assert (caught.value.source, caught.value.line, caught.value.rule) == ("f.soc", 7, rule)
+
+
+def test_a_reading_that_ends_in_an_error_tells_what_was_found_before():
+    def read():
+        repairs = Repairs("reject", "f.soc")
+        with repairs.faults.told_at_once():
+            repairs.count("x", 3)
+            repairs.places([[0], [0]], 2, 5, 2)
+            raise DataError("broken", source="f.soc", line=9)
+
+    with pytest.raises(DataError) as caught:
+        read()
+    assert [line for line, _ in caught.value.faults] == [2, 3, 9]
+    assert str(caught.value).endswith("f.soc: faulty ballots of 5 people")
 
 
 def test_repairs_are_counted_in_people():
@@ -101,14 +118,15 @@ def test_repairs_are_counted_in_people():
     assert repairs.places([[1], [1], [0]], 2, 10**20, 1) == [2, 1]
     assert repairs.places(OrderFault("why"), 2, 1, 2) == [0, 0]
     assert repairs.places([[1]], 2, 50, 3) == [0, 1]
-    assert repairs.notes()[:2] == (
+    assert repairs.finish() == (
         "f.soc: kept the first place of repeated items on the ballots of 100000000000000000000 people",
         "f.soc: voided the faulty ballots (now empty) of 1 person",
+        "f.soc:2: why",
     )
     empty = Repairs("empty", "f.soc")
     assert empty.places([[1], [1], [0]], 2, 3, 1) == [0, 0]
-    assert empty.notes() == (
+    assert empty.finish() == (
         "f.soc: voided the faulty ballots (now empty) of 3 people",
         "f.soc:1: item 2 occurs twice in one ballot",
     )
-    assert Repairs("empty", "f.soc").notes() == ()
+    assert Repairs("empty", "f.soc").finish() == ()

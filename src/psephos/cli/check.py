@@ -8,7 +8,6 @@ from psephos.cli.inputs import CleanOption, FileArgument, ItemsOption, LayoutOpt
 from psephos.cli.output import count_of, note, quiet_stdout, shown, write_result
 
 if TYPE_CHECKING:
-    from psephos.errors import DataError
     from psephos.profile import Comparisons, Profile
 
 __all__ = ["check"]
@@ -25,34 +24,11 @@ def check(
 
     What it prints is about the data, and not private: it is for the holder alone.
     """
-    from psephos.errors import DataError
-
     with quiet_stdout():
-        try:
-            data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
-        except DataError as error:
-            _note_other_faults(error, file, layout, items)
-            raise
+        data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
     for line in data.notes:
         note(line)
     write_result(_summary(file.name, data), None)
-
-
-def _note_other_faults(error: DataError, file: FileArgument, layout: LayoutOption, items: ItemsOption) -> None:
-    """List the faulty ballots that a first error hides."""
-    import warnings
-
-    from psephos.errors import PsephosError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            data = read_data(file, clean="empty", layout=layout, items=items, strict=False)
-    except PsephosError:
-        return  # a fault that no policy repairs, or comparisons, which have none: it is the error itself
-    for line in data.notes:
-        if line != str(error):
-            note(line.replace("voided the faulty ballots (now empty) of", "faulty ballots of"))
 
 
 def _summary(name: str, data: Profile | Comparisons) -> str:

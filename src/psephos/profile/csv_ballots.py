@@ -20,7 +20,7 @@ from psephos.profile.csv_table import PERSON, Table, csv_row, write_rows
 from psephos.profile.encoding import Source, open_text, source_name
 from psephos.profile.names import ItemIndex, check_items, require_items
 from psephos.profile.profile import ItemsSource, Profile, Support
-from psephos.profile.repair import Clean, OrderFault, Repairs, parse_count
+from psephos.profile.repair import Clean, OrderFault, Repairs
 
 __all__ = [
     "Gaps",
@@ -113,7 +113,7 @@ def read_ballots_csv(
     check_choice(gaps, "gaps", ("skip", "stop", "reject"))
     source = source_name(path)
     repairs = Repairs(clean, source)
-    with open_text(path, newline="") as stream:
+    with repairs.faults.told_at_once(), open_text(path, newline="") as stream:
         table = Table(stream, source)
         special = table.special(_SPECIAL)
         person = table.one_of(special, PERSON, "person")
@@ -144,19 +144,20 @@ def read_ballots_csv(
         for row in table:
             count = 1
             if counts is not None:
-                try:
-                    count = parse_count(row[counts])
-                except OrderFault as fault:
-                    raise table.fail(str(fault)) from None
+                count = repairs.count(row[counts], table.line)
+                if not count:
+                    continue
             if person is not None:
                 who_answered = fold(row[person]).casefold()
                 if not who_answered or who_answered in persons:
                     raise table.fail(f"one person gives one ballot; {who_answered!r} is blank or answered before")
                 persons.add(who_answered)
             collect.add(tuple(row[i] for i in body), count, table.line)
-    if not collect.rows:
-        raise DataError(f"nothing to rank: no row follows the header; columns found: {table.found()}", source=source)
-    return collect.profile(repairs)
+        if not collect.rows:
+            repairs.faults.settle()
+            why = "every count is 0" if repairs.zeros else "no row follows the header"
+            raise DataError(f"nothing to rank: no ballots: {why}; columns found: {table.found()}", source=source)
+        return collect.profile(repairs)
 
 
 class _Rows:
@@ -192,7 +193,7 @@ class _Rows:
             except OrderFault as fault:
                 groups = fault
             support.add(repairs.places(groups, len(names), count, line), count)
-        return support.profile(names, items_source=items_source, notes=(*self.said, *self.notes(), *repairs.notes()))
+        return support.profile(names, items_source=items_source, notes=(*self.said, *self.notes(), *repairs.finish()))
 
 
 class _Places(_Rows):

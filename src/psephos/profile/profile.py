@@ -46,18 +46,14 @@ class Support:
     def __init__(self, m: int) -> None:
         self.m = m
         self.dtype = places_dtype(m)
-        self.merged = 0
         self._counts: dict[bytes, int] = {}
 
-    def add(self, places: Sequence[int], count: int) -> None:
-        """Add ``count`` people whose dense places (0 is unranked) are ``places``."""
+    def add(self, places: Sequence[int], count: int) -> bool:
+        """Add ``count`` people whose dense places (0 is unranked) are ``places``; whether the ballot is new."""
         key = bytes(places) if self.dtype.itemsize == 1 else np.asarray(places, self.dtype).tobytes()
         before = self._counts.get(key)
-        if before is None:
-            self._counts[key] = count
-        else:
-            self._counts[key] = before + count
-            self.merged += 1
+        self._counts[key] = count if before is None else before + count
+        return before is None
 
     def profile(self, items: tuple[str, ...], *, items_source: ItemsSource, notes: tuple[str, ...]) -> Profile:
         """The profile collected so far."""
