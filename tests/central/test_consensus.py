@@ -399,7 +399,7 @@ def test_nuclear_from_the_front_door():
 
 
 def test_items_seen_in_the_data_need_a_declaration():
-    seen = Comparisons.from_columns(list("ab"), [0], [1], [1], items_source="seen")
+    seen = Comparisons.from_columns(list("ab"), [0, 0], [1, 1], [1, 1], items_source="seen")
     with pytest.raises(ParameterError, match="not a public list"):
         private_consensus(seen, epsilon=1, unit="comparison")
     release = private_consensus(seen.with_items_public(), epsilon=1, unit="comparison")

@@ -56,7 +56,8 @@ def test_randomise_comparisons(psephos):
 
 def test_the_sentence_holds_for_whoever_spends_most_on_an_answer(psephos, put):
     put("unlike.csv", "person,left,right,winner\nann,a,b,left\nbob,a,b,left\nbob,b,c,left\nbob,a,c,left\n")
-    seen = ["--pairs-public-as-seen", "--items-public-as-seen", "--pairs", "all"]
+    put("abc.txt", "a\nb\nc\n")  # only bob named c: as seen the list would give that away
+    seen = ["--pairs-public-as-seen", "--items", "abc.txt", "--pairs", "all"]
     person = psephos("randomise", "unlike.csv", "--epsilon", "3", *seen)
     assert "At epsilon 3, an answer is reported as it was given with probability 95 %." in person.stderr
     assert "2 reports, 1 to 3 answers each" in person.stderr

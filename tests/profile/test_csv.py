@@ -220,7 +220,8 @@ def test_positions_without_items_are_those_seen_sorted(put):
     profile = read_ballots_csv(put("x.csv", "rank1,rank2\ntea,coffee\nwater,\n"))
     assert (profile.items, profile.items_source) == (("coffee", "tea", "water"), "seen")
     assert ballots(profile) == {BA: 1, Ballot.strict([2]): 1}
-    assert profile.with_items_public().items_source == "assumed"
+    twice = read_ballots_csv(put("y.csv", "rank1,rank2\ntea,coffee\nwater,\nwater,coffee\ntea,\n"))
+    assert twice.with_items_public().items_source == "assumed"
 
 
 def test_positions_with_items_keep_their_order_and_refuse_others(put, refusal):

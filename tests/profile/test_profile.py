@@ -220,6 +220,32 @@ def test_places_and_counts_out_of_range():
         Profile.from_places(list("ab"), [[1, 1], [2, 2]], counts=[1])
 
 
+def test_places_that_all_look_as_if_they_counted_from_0_need_a_word():
+    """Everyone a > b > c as 0, 1, 2: read as places from 1, the favourite of all would be unranked, and last."""
+    everyone = np.tile([[0], [1], [2]], 5)
+    for places in (everyone, [[0, 1], [1, 0], [2, 2]]):
+        with pytest.raises(DataError, match="base=0 if 0 is the best place, base=1 if 0 is unranked"):
+            Profile.from_places(list("abc"), places)
+    assert ballots(Profile.from_places(list("abc"), everyone, base=0)) == {Ballot.strict([0, 1, 2]): 5}
+    assert ballots(Profile.from_places(list("abc"), everyone, base=1)) == {Ballot.strict([1, 2]): 5}
+    # One ballot of another kind tells that 0 is unranked.
+    assert Profile.from_places(list("abc"), [[0, 1], [1, 2], [2, 3]]).people == 2
+    assert Profile.from_places(["a"], [[0]]).people == 1
+
+
+def test_places_from_0_have_minus_1_for_unranked():
+    profile = Profile.from_places(list("abc"), [[0, -1], [-1, 0], [5, 0]], base=0)
+    assert ballots(profile) == {Ballot.strict([0, 2]): 1, Ballot(((1, 2),)): 1}
+    top = np.iinfo(np.int64).max
+    assert ballots(Profile.from_places(list("ab"), [[0], [top]], base=0)) == {AB: 1}
+    with pytest.raises(ParameterError, match="below 2"):
+        Profile.from_places(list("ab"), np.array([[0], [2**64 - 1]], dtype=np.uint64), base=0)
+    with pytest.raises(ParameterError, match="places must be >= -1, got -2"):
+        Profile.from_places(list("abc"), [[0], [-2], [1]], base=0)
+    with pytest.raises(ParameterError, match="base must be a whole number >= 0 and <= 1, got 2"):
+        Profile.from_places(list("abc"), [[0], [1], [2]], base=2)
+
+
 def test_places_without_ballots():
     profile = Profile.from_places(list("ab"), np.zeros((2, 0), dtype=int))
     assert (profile.people, profile.support, list(profile.ballots())) == (0, 0, [])

@@ -24,10 +24,15 @@ def check(
 
     What it prints is about the data, and not private: it is for the holder alone.
     """
+    from psephos.profile.seen_items import private_looking
+
     with quiet_stdout():
         data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
     for line in data.notes:
         note(line)
+    if data.items_source == "seen":
+        for reason in private_looking(data.items, data.named_by()):
+            note(f"warning: {file.name}: hardly a public list of items, so no release takes it as seen: {reason}")
     write_result(_summary(file.name, data), None)
 
 

@@ -16,6 +16,7 @@ from psephos.errors import DataError, ParameterError
 from psephos.profile.names import check_items, require_items
 from psephos.profile.profile import ItemsSource
 from psephos.profile.repair import OrderFault
+from psephos.profile.seen_items import require_public_looking
 
 __all__ = ["OUTCOMES", "Comparisons", "parse_weight"]
 
@@ -156,8 +157,25 @@ class Comparisons:
         return len(self.left)
 
     def with_items_public(self) -> Comparisons:
-        """The same table, its items as seen declared public by the holder; a release says so."""
-        return self if self.items_source == "declared" else replace(self, items_source="assumed")
+        """The same table, its items as seen declared public by the holder; a release says so.
+
+        Raises
+        ------
+        DataError
+            for items as seen that look like addresses, dates or numbers, or that occur in the comparisons of one
+            person alone (in one comparison, where nobody knows whose they are): see
+            :meth:`psephos.profile.Profile.with_items_public`.
+        """
+        if self.items_source != "seen":
+            return self
+        require_public_looking(self.items, self.named_by())
+        return replace(self, items_source="assumed")
+
+    def named_by(self) -> list[int]:
+        """How many people (comparisons, where nobody knows whose they are) named each item: not a public fact."""
+        person = np.arange(self.records) if self.person is None else self.person
+        named = np.unique(np.concatenate([np.stack([self.left, person]), np.stack([self.right, person])], 1), axis=1)
+        return [int(n) for n in np.bincount(named[0], minlength=self.m)]
 
 
 def _weights(weight: Sequence[Fraction | int] | None) -> tuple[Fraction, ...] | None:

@@ -7,6 +7,7 @@ nothing ever expands them: 10**30 people cost what 10**3 do.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,6 +20,7 @@ from psephos._check import check_choice, check_integer
 from psephos.errors import DataError, ParameterError
 from psephos.profile.ballot import Ballot
 from psephos.profile.names import ItemIndex, check_items, require_items
+from psephos.profile.seen_items import require_public_looking
 
 __all__ = ["MOST_PEOPLE", "ItemsSource", "Places", "Profile", "Support", "places_dtype"]
 
@@ -48,9 +50,15 @@ class Support:
         self.dtype = places_dtype(m)
         self._counts: dict[bytes, int] = {}
 
-    def add(self, places: Sequence[int], count: int) -> bool:
-        """Add ``count`` people whose dense places (0 is unranked) are ``places``; whether the ballot is new."""
-        key = bytes(places) if self.dtype.itemsize == 1 else np.asarray(places, self.dtype).tobytes()
+    def add(self, places: Sequence[int] | bytes, count: int) -> bool:
+        """Add ``count`` people whose dense places (0 is unranked) are ``places``; whether the ballot is new.
+
+        Bytes are taken as places of ``dtype``.
+        """
+        if isinstance(places, bytes):
+            key = places
+        else:
+            key = bytes(places) if self.dtype.itemsize == 1 else np.asarray(places, self.dtype).tobytes()
         before = self._counts.get(key)
         self._counts[key] = count if before is None else before + count
         return before is None
@@ -97,7 +105,7 @@ class Profile:
         # Whatever a caller hands over is copied and checked here, so that no profile can break a sensitivity bound
         # or fail after a budget is debited.
         items = require_items(self.items)
-        counts = tuple(check_integer(count, "multiplicity", low=1) for count in self.counts)
+        counts = tuple(_multiplicity(count) for count in self.counts)
         check_choice(self.items_source, "items_source", ("declared", "seen", "assumed"))
         given = np.asarray(self.places)
         if given.dtype.kind not in "iu" or given.shape != (len(items), len(counts)):
@@ -229,7 +237,14 @@ class Profile:
         return cls.from_ballots(items, ballots)
 
     @classmethod
-    def from_places(cls, items: Iterable[str], places: ArrayLike, counts: Iterable[int] | None = None) -> Profile:
+    def from_places(
+        cls,
+        items: Iterable[str],
+        places: ArrayLike,
+        counts: Iterable[int] | None = None,
+        *,
+        base: Literal[0, 1] | None = None,
+    ) -> Profile:
         """A profile from an item-major array of places.
 
         Parameters
@@ -239,8 +254,20 @@ class Profile:
             not be consecutive: ``1, 1, 3`` and ``1, 1, 2`` are the same ballot.
         counts
             Multiplicity of each column; one person each if absent.
+        base
+            The best place: 1, or 0, and then unranked is -1. Absent it is 1, and ballots that all look as if they
+            counted from 0 are refused.
+
+        Raises
+        ------
+        DataError
+            if ``base`` is absent and each ballot has one 0 and otherwise 1 to m - 1, each once.
+        ParameterError
+            for an array of another type, shape or range.
 
         >>> Profile.from_places(["tea", "coffee"], [[1, 1, 2], [2, 2, 1]]).counts
+        (2, 1)
+        >>> Profile.from_places(["tea", "coffee"], [[0, 0, 1], [1, 1, 0]], base=0).counts
         (2, 1)
         """
         names = check_items(items)
@@ -250,17 +277,32 @@ class Profile:
                 f"places must be an integer array of shape ({len(names)}, ballots), "
                 f"got {array.dtype} of shape {array.shape}"
             )
-        if array.size and array.min() < 0:
-            raise ParameterError(f"places must be >= 0, got {array.min()}")
+        if base is not None:
+            check_integer(base, "base", low=0, high=1)
+        least = -1 if base == 0 else 0
+        if array.size and array.min() < least:
+            hint = "" if base == 0 else " (0 is unranked; base=0 if places count from 0 and -1 is unranked)"
+            raise ParameterError(f"places must be >= {least}, got {array.min()}{hint}")
+        if base == 0:
+            if array.size and array.max() > np.iinfo(np.int64).max:
+                raise ParameterError(f"places must be below 2**63 where base=0, got {array.max()}")
+            array = array.astype(np.uint64) + np.uint64(1)  # -1 comes round to 0
+        elif base is None and len(names) > 1 and array.size and _counts_from_zero(array):
+            raise DataError(
+                f"each ballot has one 0 and otherwise the places 1 to {len(names) - 1}, each once: base=0 if 0 is the "
+                "best place, base=1 if 0 is unranked"
+            )
         if counts is None:
-            numbers = [1] * array.shape[1]
+            numbers: Iterable[int] = itertools.repeat(1)
         else:
-            numbers = [check_integer(count, "multiplicity", low=1) for count in counts]
+            numbers = [_multiplicity(count) for count in counts]
             if len(numbers) != array.shape[1]:
                 raise ParameterError(f"counts must have one entry a ballot ({array.shape[1]}), got {len(numbers)}")
         support = Support(len(names))
-        for column, count in zip(_dense(array, support.dtype).T, numbers, strict=True):
-            support.add(column, count)
+        ballots = _dense(array.T, support.dtype)
+        flat, width = ballots.tobytes(), len(names) * support.dtype.itemsize
+        for i, count in zip(range(len(ballots)), numbers):  # noqa: B905 (repeat has no end)
+            support.add(flat[i * width : (i + 1) * width], count)
         return support.profile(names, items_source="declared", notes=())
 
     @property
@@ -296,8 +338,22 @@ class Profile:
         return "toc" if complete else "toi"
 
     def with_items_public(self) -> Profile:
-        """The same profile, its items as seen declared public by the holder; a release says so."""
-        return self if self.items_source == "declared" else replace(self, items_source="assumed")
+        """The same profile, its items as seen declared public by the holder; a release says so.
+
+        Raises
+        ------
+        DataError
+            for items as seen that look like addresses, dates or numbers, or that one person alone named: they are
+            hardly a public list, and a release would publish them. Call it when reading: it depends on the data.
+        """
+        if self.items_source != "seen":
+            return self
+        require_public_looking(self.items, self.named_by())
+        return replace(self, items_source="assumed")
+
+    def named_by(self) -> list[int]:
+        """How many people ranked each item: data, not a public fact."""
+        return [sum(itertools.compress(self.counts, row)) for row in (self.places > 0).tolist()]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
@@ -307,14 +363,28 @@ class Profile:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _dense(places: NDArray[np.integer], dtype: np.dtype[np.unsignedinteger]) -> Places:
-    """Places renumbered 1, 2, ... without gaps on every ballot; 0 stays 0."""
-    order = np.argsort(places, axis=0, kind="stable")
-    ranked = np.take_along_axis(places, order, axis=0)
-    steps = np.zeros(places.shape, dtype=np.int64)
-    if places.shape[0]:
-        steps[0] = ranked[0] > 0
-        steps[1:] = ranked[1:] != ranked[:-1]
-    dense = np.empty(places.shape, dtype=dtype)
-    np.put_along_axis(dense, order, np.cumsum(steps, axis=0).astype(dtype), axis=0)
+def _counts_from_zero(places: NDArray[np.integer]) -> bool:
+    """Whether each ballot is a permutation of 0 to m - 1."""
+    m = places.shape[0]
+    return bool(places.max() == m - 1 and (np.sort(places, axis=0) == np.arange(m)[:, None]).all())
+
+
+def _dense(ballots: NDArray[np.integer], dtype: np.dtype[np.unsignedinteger]) -> Places:
+    """Places, a row a ballot, renumbered 1, 2, ... without gaps on every ballot; 0 stays 0."""
+    if ballots.size and ballots.max() <= np.iinfo(dtype).max:
+        ballots = ballots.astype(dtype)  # sorts faster
+    ballots = np.ascontiguousarray(ballots)
+    order = np.argsort(ballots, axis=1, kind="stable")
+    ranked = np.take_along_axis(ballots, order, axis=1)
+    steps = np.zeros(ballots.shape, dtype=dtype)
+    if ballots.shape[1]:
+        steps[:, 0] = ranked[:, 0] > 0
+        steps[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+    dense = np.empty(ballots.shape, dtype=dtype)
+    np.put_along_axis(dense, order, np.cumsum(steps, axis=1, dtype=dtype), axis=1)
     return dense
+
+
+def _multiplicity(count: object) -> int:
+    """``count`` as a Python integer >= 1; those that are one are not looked at twice, since there may be millions."""
+    return count if type(count) is int and count > 0 else check_integer(count, "multiplicity", low=1)
