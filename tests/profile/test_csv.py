@@ -18,7 +18,7 @@ from psephos.profile import (
     Ballot,
     Comparisons,
     Profile,
-    csv_kind,
+    file_kind,
     read_ballots_csv,
     read_comparisons_csv,
     write_ballots_csv,
@@ -130,9 +130,9 @@ def test_positions_are_those_of_the_header_even_where_the_layout_is_given(put):
 
 
 def test_ballots_and_comparisons_are_told_apart_by_the_header(put):
-    assert csv_kind(put("a.csv", "left,right,winner\n")) == "comparisons"
-    assert csv_kind(put("b.csv", "Winner;person;LEFT;right\n")) == "comparisons"
-    assert csv_kind(put("c.csv", "left,right\n1,2\n")) == "ballots"
+    assert file_kind(put("a.csv", "left,right,winner\n")) == "comparisons"
+    assert file_kind(put("b.csv", "Winner;person;LEFT;right\n")) == "comparisons"
+    assert file_kind(put("c.csv", "left,right\n1,2\n")) == "table"
 
 
 # ------------------------------------------------------------------ places
@@ -188,8 +188,8 @@ def test_rows_with_count_0_are_left_out_with_a_note(put, refusal, header):
 
 
 def test_every_fault_of_a_table_is_told_at_once(put, refusal):
-    error = refusal(read_ballots_csv, put("x.csv", "a,b,count\n7,1,2\n1,2,x\n1,2,3\n1,8,1\n"), line=2)
-    assert [line for line, _ in error.faults] == [2, 3, 5]
+    error = refusal(read_ballots_csv, put("x.csv", "a,b,count\n7,1,2\n1,2,x\n1,2,3\n1,8,1\n1\n"), line=2)
+    assert [line for line, _ in error.faults] == [2, 3, 5, 6]
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63 - 1, 10**20, 10**3999])
@@ -504,9 +504,9 @@ def test_the_columns_of_comparisons_may_stand_anywhere_and_others_are_left_out(p
         ("left,right,winner", "a,a,left", "compared with itself: 'a'"),
         ("left,right,winner", "a, a ,left", "compared with itself: 'a'"),
         ("left,right,winner", "cafe\u0301,caf\u00e9,left", "compared with itself"),
-        ("left,right,winner", "a,b,a", "left, right or tie, got 'a'"),
-        ("left,right,winner", "a,b,", "left, right or tie, got ''"),
-        ("left,right,winner", "a,b,1", "left, right or tie, got '1'"),
+        ("left,right,winner", "a,b,c", "left, right or tie, or one of the two items, got 'c'"),
+        ("left,right,winner", "a,b,", "got ''"),
+        ("left,right,winner", "a,b,1", "got '1'"),
         ("left,right,winner", ",b,left", "blank"),
         ("left,right,winner", "a, ,left", "blank"),
         ("left,right,winner", "a,b", "3 cells, got 2"),
@@ -530,13 +530,75 @@ def test_m7_a_faulty_comparison_is_refused_with_its_line(put, refusal, header, r
 
 @pytest.mark.parametrize(
     ("header", "missing"),
-    [("left,right", "winner"), ("a,b,left", "right"), ("left,winner", "right"), ("right,winner", "left")],
+    [("left,right", "winner"), ("x,y,left", "right"), ("left,winner", "right"), ("right,winner", "left")],
 )
 def test_f18_a_missing_column_is_named_with_those_found_and_wanted(put, refusal, header, missing):
     error = refusal(read_comparisons_csv, put("x.csv", f"{header}\na,b\n"), line=1)
     assert f"column {missing!r} is missing" in str(error)
     assert "wanted left, right, winner" in str(error)
     assert ", ".join(header.split(",")) in str(error)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("left,right,winner", ("left", "right", "tie")),
+        ("model_a,model_b,winner", ("model_a", "model_b", "tie (bothbad)")),
+        ("Model A,Model B,Winner", ("MODEL_A", "Model-B", "Tie (both bad)")),
+        ("model_a,model_b,winner", ("a", "b", "both_bad")),
+        ("model_a,model_b,winner", ("left", "right", "draw")),
+        ("item_a,item_b,winner", ("gpt", "claude", "tie")),
+        ("left,right,winner", ("gpt", " claude ", "Tie")),
+        ("a,b,winner", ("A", "B", "tie")),
+    ],
+)
+@pytest.mark.parametrize("person", ["judge", "user", "annotator", "rater", "Worker ID", "user_id", "person"])
+def test_the_words_of_other_tools_for_comparisons_are_known(put, header, words, person):
+    rows = "".join(f"gpt,claude,{word},p{i % 2},{i}/2\n" for i, word in enumerate(words))
+    path = put("x.csv", f"{header},{person},wt\n{rows}")
+    assert file_kind(path) == "comparisons"
+    duels = read_comparisons_csv(path, items=["gpt", "claude"])
+    assert duels.outcome.tolist() == [1, -1, 0]
+    assert duels.persons == ("p0", "p1")
+    assert duels.weight == (0, Fraction(1, 2), 1)
+    assert duels.notes == ()
+
+
+def test_a_side_that_the_header_names_comes_before_an_item_of_that_name(put):
+    rows = "right,left,left\nleft,tie,tie\nb,a,a\nmodel_b,model_a,model_a\n"
+    duels = read_comparisons_csv(put("x.csv", f"left,right,winner\n{rows}"))
+    assert duels.outcome.tolist() == [1, 0, -1, -1]  # a and model_a are names there, and no sides of this header
+    sides = read_comparisons_csv(put("y.csv", "model_a,model_b,winner\nmodel_b,model_a,model_a\n"))
+    assert sides.outcome.tolist() == [1]
+
+
+def test_columns_of_comparisons_that_are_left_out_are_named_and_people_are_asked_for(put):
+    path = put("x.csv", "left,right,winner,who,turn\na,b,left,ann,1\n")
+    assert read_comparisons_csv(path).notes == (
+        "x.csv: the columns 'who', 'turn' are left out; if one says who judged, call it 'person': without it, people "
+        "are not protected as such",
+    )
+    named = read_comparisons_csv(put("y.csv", "left,right,winner,judge,turn\na,b,left,ann,1\n"))
+    assert named.notes == ("y.csv: the column 'turn' is left out",)
+
+
+@pytest.mark.parametrize("name", ["n", "freq", "Votes", "total"])
+def test_a_number_of_times_is_not_left_out(put, refusal, name):
+    error = refusal(read_comparisons_csv, put("x.csv", f"left,right,winner,{name}\na,b,left,40\n"), line=1)
+    assert f"comparisons have no {name!r}" in str(error)
+
+
+def test_two_columns_of_persons_are_refused(put, refusal):
+    error = refusal(read_comparisons_csv, put("x.csv", "left,right,winner,judge,user\na,b,left,x,y\n"), line=1)
+    assert "only one column may name the person, found judge, user" in str(error)
+
+
+def test_every_fault_of_comparisons_is_told_at_once(put, refusal):
+    rows = "a,a,left\na,b,c\na,b\n,b,left\na,b,left\nz,b,q\n"
+    error = refusal(read_comparisons_csv, put("x.csv", f"left,right,winner\n{rows}"), items=["a", "b"], line=2)
+    assert [line for line, _ in error.faults] == [2, 3, 4, 5, 7, 7]
+    for words in ("compared with itself: 'a'", "got 'c'", "3 cells, got 2", "an item is blank", "item 'z'", "got 'q'"):
+        assert words in str(error)
 
 
 def test_m4_no_comparison_is_nothing_to_rank(put, refusal):

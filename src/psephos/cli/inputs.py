@@ -30,15 +30,18 @@ __all__ = [
     "UnitOption",
     "check_files",
     "check_output",
+    "holds_reports",
     "read_data",
     "read_items",
     "split_budget",
 ]
 
+_REPORTS = "psephos.report/1"
+
 FileArgument = Annotated[
     Path,
     typer.Argument(
-        help="Ballots (PrefLib .soc .soi .toc .toi, or CSV) or comparisons (CSV left,right,winner).", show_default=False
+        help="Ballots (PrefLib or CSV) or comparisons (CSV left,right,winner); the content decides.", show_default=False
     ),
 ]
 EpsilonOption = Annotated[
@@ -104,36 +107,75 @@ def read_items(path: Path | None) -> list[str] | None:
 
 
 def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None, strict: bool) -> Profile | Comparisons:
-    """Read ballots or comparisons, told apart by the suffix and the CSV header."""
+    """Read ballots or comparisons, told apart by what the file holds; a suffix that says otherwise is a warning.
+
+    Raises
+    ------
+    DataError
+        for faults, and for a file of another kind, with the command that reads it.
+    """
     from psephos._check import check_choice
-    from psephos.errors import ParameterError
-    from psephos.profile import (
-        PREFLIB_SUFFIXES,
-        csv_kind,
-        read_ballots_csv,
-        read_comparisons_csv,
-        read_preflib,
-    )
+    from psephos.errors import DataError, ParameterError
+    from psephos.profile import file_kind, read_ballots_csv, read_comparisons_csv, read_preflib
     from psephos.profile.repair import check_clean
 
     policy = check_clean(clean)
+    form = None if layout is None else check_choice(layout, "--layout", ("positions", "places"))
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ParameterError(f"{str(path)!r} is a pipe or a device, which can be read only once: save it as a file")
     names = read_items(items)
-    if path.is_dir():
-        raise ParameterError(f"{str(path)!r} is a folder, not a file")
-    if path.suffix.lower() in PREFLIB_SUFFIXES:
+    kind = file_kind(path)
+    if kind == "json":
+        raise DataError(_of_json(path), source=path.name)
+    if kind == "records" and layout is None and names is None:
+        raise DataError(
+            "this looks like a table of records, numbers of which most are no places: psephos posterior reads those. "
+            "If they are ballots, give --layout or --items",
+            source=path.name,
+        )
+    expected = {".csv": "a table", ".tsv": "a table"} | dict.fromkeys((".soc", ".soi", ".toc", ".toi"), "PrefLib")
+    found = "PrefLib" if kind == "preflib" else "a table"
+    if expected.get(path.suffix.lower(), found) != found:
+        _disagree(f"the suffix says {expected[path.suffix.lower()]}, and the file holds {found}", path, strict)
+    if kind == "preflib":
         if names is not None or layout is not None:
             raise ParameterError("a PrefLib file declares its own items: --items and --layout are for CSV")
         return read_preflib(path, clean=policy, strict=strict)
-    if path.suffix.lower() not in {".csv", ".tsv", ".txt"}:
-        raise ParameterError(
-            f"the suffix of {path.name!r} is not known: PrefLib has {' '.join(PREFLIB_SUFFIXES)}, tables .csv or .tsv"
-        )
-    if csv_kind(path) == "comparisons":
+    if kind == "comparisons":
         if policy != "reject" or layout is not None:
             raise ParameterError("--clean and --layout are for ballots, and this file holds comparisons")
         return read_comparisons_csv(path, items=names)
-    form = None if layout is None else check_choice(layout, "layout", ("positions", "places"))
     return read_ballots_csv(path, layout=form, items=names, clean=policy)  # type: ignore[arg-type]
+
+
+def holds_reports(path: Path) -> bool:
+    """Whether a file holds reports of devices, by its suffix or by its first line."""
+    from psephos.profile.file_kind import file_kind, report_schema
+
+    if path.suffix.lower() in {".jsonl", ".ndjson"}:
+        return True
+    return path.is_file() and file_kind(path) == "json" and report_schema(path) == _REPORTS
+
+
+def _of_json(path: Path) -> str:
+    """What a file of JSON is, and what reads it."""
+    from psephos.profile.file_kind import report_schema
+
+    schema = report_schema(path)
+    if schema == _REPORTS:
+        return "this file holds reports of devices: psephos scores reads them"
+    what = "JSON" if schema is None else f"a document of {schema}"
+    return f"this file holds {what}; wanted ballots (PrefLib or CSV) or comparisons (CSV)"
+
+
+def _disagree(message: str, path: Path, strict: bool) -> None:
+    import warnings
+
+    from psephos.errors import DataError, DataWarning
+
+    if strict:
+        raise DataError(message, source=path.name)
+    warnings.warn(DataWarning(f"{path.name}: {message}; the content decides"), stacklevel=3)
 
 
 def check_files(

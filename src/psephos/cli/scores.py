@@ -20,6 +20,7 @@ from psephos.cli.inputs import (
     StrictOption,
     TotalOption,
     check_files,
+    holds_reports,
     read_data,
     read_items,
     split_budget,
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from psephos.privacy import Release
 
 __all__ = ["scores"]
-
-
-#: Files of reports; anything else holds ballots or comparisons.
-REPORT_SUFFIXES = (".jsonl", ".ndjson")
 
 
 def scores(
@@ -106,7 +103,7 @@ def scores(
         if output_format == "json":
             raise ParameterError("--top is for tables and CSV: the JSON holds the whole release")
     check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
-    reports = file.suffix.lower() in REPORT_SUFFIXES
+    reports = holds_reports(file)
     if reports and epsilon is not None:
         raise ParameterError(
             "--epsilon is for comparisons: reports were randomised by who gave them, and say with what"

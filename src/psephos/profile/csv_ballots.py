@@ -16,6 +16,7 @@ from typing import Literal
 
 from psephos._check import check_choice, fold
 from psephos.errors import DataError
+from psephos.profile.csv_comparisons import is_comparisons
 from psephos.profile.csv_table import PERSON, Table, csv_row, write_rows
 from psephos.profile.encoding import Source, open_text, source_name
 from psephos.profile.names import ItemIndex, check_items, require_items
@@ -114,13 +115,13 @@ def read_ballots_csv(
     source = source_name(path)
     repairs = Repairs(clean, source)
     with repairs.faults.told_at_once(), open_text(path, newline="") as stream:
-        table = Table(stream, source)
+        table = Table(stream, source, repairs.faults)
         special = table.special(_SPECIAL)
         person = table.one_of(special, PERSON, "person")
         counts = special.get("count")
         if person is not None and counts is not None:
             raise table.fail("a row with a person is one ballot: 'count' and a person column exclude each other")
-        if {"left", "right", "winner"} <= {name.lower() for name in table.columns}:
+        if is_comparisons(table.columns):
             raise table.fail("these are comparisons (left, right, winner): read_comparisons_csv reads them")
         body = [i for i in range(len(table.columns)) if i not in special.values()]
         if not body:

@@ -13,6 +13,7 @@ from typing import IO
 
 from psephos.errors import DataError
 from psephos.profile.encoding import Source
+from psephos.profile.repair import Faults
 
 __all__ = ["PERSON", "Table", "csv_row", "write_rows"]
 
@@ -44,7 +45,8 @@ class Table:
     """The header and rows of one CSV stream (comma, semicolon or tab: the header decides).
 
     ``columns`` are the header's cells, stripped; every row has as many cells. Iterating gives rows of raw cells;
-    ``line`` is the 1-based line on which the current row ends.
+    ``line`` is the 1-based line on which the current row ends. Rows of another length are passed over and kept in
+    ``faults``, where it is given.
 
     Raises
     ------
@@ -52,8 +54,9 @@ class Table:
         for an empty file, a column without a name or named twice, a row of another length, broken quotes.
     """
 
-    def __init__(self, stream: IO[str], source: str) -> None:
+    def __init__(self, stream: IO[str], source: str, faults: Faults | None = None) -> None:
         self.source = source
+        self._faults = faults
         self._before = 0
         lines = iter(stream)
         first = ""
@@ -130,9 +133,13 @@ class Table:
 
     def __iter__(self) -> Iterator[list[str]]:
         while (row := self._next()) is not None:
-            if len(row) != len(self.columns):
-                raise self.fail(f"a row must have {len(self.columns)} cells, got {len(row)}; columns: {self.found()}")
-            yield row
+            if len(row) == len(self.columns):
+                yield row
+                continue
+            rule = f"a row must have {len(self.columns)} cells, got {len(row)}; columns: {self.found()}"
+            if self._faults is None:
+                raise self.fail(rule)
+            self._faults.add(rule, self.line)
 
 
 def _delimiter(header: str) -> str:

@@ -22,9 +22,7 @@ from psephos.profile.names import check_items
 from psephos.profile.profile import Profile, Support
 from psephos.profile.repair import Clean, Faults, OrderFault, Repairs, parse_order
 
-__all__ = ["PREFLIB_SUFFIXES", "read_preflib", "write_preflib"]
-
-PREFLIB_SUFFIXES = (".soc", ".soi", ".toc", ".toi")
+__all__ = ["read_preflib", "write_preflib"]
 
 _TYPES = ("soc", "soi", "toc", "toi")
 _KEY = re.compile(r"#\s*([A-Za-z][A-Za-z \t]*?)\s*([0-9]+)?\s*:(.*)", re.DOTALL)
