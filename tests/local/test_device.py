@@ -30,7 +30,7 @@ roots = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(sorted(roots - sys.stdlib_module_names), sorted(n for n in sys.modules if n.startswith("psephos.")))
 """
     own = [f"psephos.local.{n}" for n in ("bits", "budget", "person", "randomized_response", "reports", "samplers")]
-    assert run(code) == f"['psephos'] {['psephos._check', 'psephos.errors', 'psephos.local', *own]}\n"
+    assert run(code) == f"['psephos'] {['psephos._check', 'psephos._json', 'psephos.errors', 'psephos.local', *own]}\n"
 
 
 def test_public_names_are_documented():

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import check_choice, parse_delta, parse_epsilon
+from psephos._json import json_text
 from psephos.bootstrap.loss_protocol import check_interval
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
@@ -102,7 +103,7 @@ def archive_bytes(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
     ({'schema': 'x/1'}, {'numbers': array([0, 1])})
     """
     buffer = io.BytesIO()
-    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    np.savez(buffer, header=np.frombuffer(json_text(header, indent=None).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 

@@ -52,7 +52,7 @@ def weighted_m_estimate(
     start: ArrayLike | None = None,
     tolerance: float = _TOLERANCE,
 ) -> Floats:
-    """The minimiser of the weighted loss in the loss's box. Nothing here is private.
+    """The minimiser of the weighted loss in the loss's box. Not private.
 
     Parameters
     ----------

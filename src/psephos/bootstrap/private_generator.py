@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
 from psephos._check import Exact
+from psephos._json import json_text
 from psephos.bootstrap.accountant import Method, PaperBound
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import Loss, Records
@@ -138,7 +138,7 @@ def private_generator(
     return charged(
         train_now,
         guarantee=guarantee,
-        what=json.dumps(request, ensure_ascii=False),
+        what=json_text(request, indent=None),
         ledger=ledger,
         dataset=dataset,
         request_id=request_id,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from psephos._check import Exact, check_choice, is_unicode
+from psephos._json import json_text
 from psephos.bootstrap.best_method import POSTERIOR_METHODS, PosteriorMethod, best_method
 from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
@@ -152,7 +153,7 @@ def private_posterior(
     return charged(
         released,
         guarantee=guarantee,
-        what=json.dumps(request, ensure_ascii=False),
+        what=json_text(request, indent=None),
         ledger=ledger,
         dataset=dataset,
         request_id=request_id,
@@ -215,13 +216,14 @@ def release_to_json(
     >>> again.event == release.event, again.guarantee == release.guarantee, again.value.method, again.secure
     (True, True, 'sandwich', True)
     """
-    return json.dumps(
+    return json_text(
         {
             "schema": _SCHEMA,
             "method": release.value.method,
             "event": event_to_json(release.event),
             "posterior": base64.b64encode(release.value.to_bytes()).decode(),
-        }
+        },
+        indent=None,
     )
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from psephos._check import Exact, check_choice, check_integer, check_real
+from psephos._json import json_text
 from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
@@ -157,7 +158,7 @@ def sample_rival(
     return charged(
         run,
         guarantee=guarantee,
-        what=json.dumps(request, ensure_ascii=False),
+        what=json_text(request, indent=None),
         ledger=ledger,
         dataset=dataset,
         request_id=request_id,
@@ -288,7 +289,7 @@ def _converted(release: Release[Value], draws_of: Callable[[Value], PosteriorDra
 
 def _to_json(release: Release[PosteriorDraws]) -> str:
     value = release.value
-    return json.dumps(
+    return json_text(
         {
             "schema": _SCHEMA,
             "names": value.names,
@@ -297,7 +298,8 @@ def _to_json(release: Release[PosteriorDraws]) -> str:
             "event": event_to_json(release.event),
             "guarantee": guarantee_to_header(release.guarantee),
             "secure": release.secure,
-        }
+        },
+        indent=None,
     )
 
 

@@ -174,6 +174,8 @@ def simulate(
 ) -> Release[GeneratorPosterior]:
     """:func:`psephos.bootstrap.private_generator` for experiments on data that nobody needs to protect.
 
+    Not private: whoever knows the key knows the noise.
+
     All randomness, noise included, is from ``key``.
     The same key gives the same sampler on one machine and version. The release is stamped insecure.
 

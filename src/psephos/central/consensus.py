@@ -8,7 +8,6 @@ table and never the profile, so its time, its status and its failures are post-p
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_integer, check_level, check_real, exact
 from psephos._extras import load_extra
+from psephos._json import json_text
 from psephos.central.borda import borda_margins
 from psephos.central.certified import certified_order, cost_bound
 from psephos.central.exponential import exponential_order
@@ -293,7 +293,7 @@ def _request(
         facts["xi"] = str(xi)
     if isinstance(plan.scales, TwoStagePlan):
         facts["two_stage"] = plan.scales.options.facts()
-    return json.dumps(facts, ensure_ascii=False)
+    return json_text(facts, indent=None)
 
 
 def exact_margins(data: Profile | Comparisons, plan: Plan, unranked: Unranked, bits: BitSource) -> NDArray[Any]:

@@ -63,6 +63,7 @@ from psephos.central.gaussian import gaussian_law
 from psephos.central.laplace import laplace_law
 from psephos.central.least_noise import noise_event
 from psephos.central.margin_sensitivity import MarginSensitivity
+from psephos.errors import ParameterError
 from psephos.kemeny.cost import as_doubles
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.kernel import MAX_INT64_PEOPLE, Unranked
@@ -77,6 +78,7 @@ Family = Literal["none", "discrete-laplace", "rounded-gaussian"]
 
 _TREE, _THIRD_LEVEL = 21, 192  # from so many items on, under Laplace noise
 _BLOCK = 1 << 14  # ballots at a time
+_MOST_ITEMS = 4096  # tables of items by ranks in doubles
 
 
 def footrule_sensitivity(m: int, family: Family) -> MarginSensitivity:
@@ -91,7 +93,15 @@ def footrule_sensitivity(m: int, family: Family) -> MarginSensitivity:
 
 
 def footrule_law(m: int, *, epsilon: Fraction, delta: Fraction) -> NoiseLaw:
-    """The law of the noise on each number: of the two families the one with less noise in the costs; reads no data."""
+    """The law of the noise on each number: of the two families the one with less noise in the costs; reads no data.
+
+    Raises
+    ------
+    ParameterError
+        for more than 4096 items.
+    """
+    if m > _MOST_ITEMS:
+        raise ParameterError(f"mechanism footrule takes at most {_MOST_ITEMS} items, got {m}")
     laplace = laplace_law(footrule_sensitivity(m, "discrete-laplace"), epsilon=epsilon)
     if not delta:
         return laplace

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos._json import json_text
 from psephos.central.json_parts import (
     budget_from_json,
     budget_to_json,
@@ -216,14 +217,15 @@ def release_to_json(release: Release[Consensus]) -> str:
         "secure": release.secure,
         "budget": budget_to_json(release.remaining),
     }
-    text = json.dumps(document, ensure_ascii=False, indent=2)
+    text = json_text(document)
     if value.estimate is None:
         return text
     start = text.index('"margins": [')  # a row a line, not an entry a line
     for u, row in enumerate(value.estimate.margins.tolist()):
         old = f'"row {u}"'
         where = text.index(old, start)
-        text = text[:where] + json.dumps([decimal_text(Fraction(x)) for x in row]) + text[where + len(old) :]
+        cells = json_text([decimal_text(Fraction(x)) for x in row], indent=None)
+        text = text[:where] + cells + text[where + len(old) :]
     return text
 
 

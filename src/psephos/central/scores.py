@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_choice, check_integer, check_level, parse_delta, parse_epsilon
+from psephos._json import json_text
 from psephos.central.consensus import check_public_facts
 from psephos.central.json_parts import (
     budget_from_json,
@@ -251,7 +252,7 @@ def private_scores(
     return charged(
         release_now,
         guarantee=guarantee,
-        what=json.dumps(what, ensure_ascii=False),
+        what=json_text(what, indent=None),
         protects=unit if graph == "private" else f"{unit}'s answers",
         ledger=ledger,
         dataset=dataset,
@@ -367,7 +368,7 @@ def _ranks(fit: NoisyFit, level: float) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def scores_to_json(release: Release[PrivateScores]) -> str:
-    """The release as JSON (schema ``psephos.scores/1``). Infinite ends of intervals are ``null``."""
+    """The release as JSON (schema ``psephos.scores/1``). Infinite ends of intervals are ``null``, with why."""
     value, guarantee = release.value, release.guarantee
     columns = (value.items, value.scores, value.low, value.high, value.best_rank, value.worst_rank, value.components)
     rows = zip(*columns, strict=True)
@@ -377,8 +378,8 @@ def scores_to_json(release: Release[PrivateScores]) -> str:
             {
                 "item": item,
                 "score": score,
-                "low": _finite(low),
-                "high": _finite(high),
+                "low": low,
+                "high": high,
                 "ranks": [best, worst],
                 "component": component,
             }
@@ -402,7 +403,7 @@ def scores_to_json(release: Release[PrivateScores]) -> str:
         "secure": release.secure,
         "budget": budget_to_json(release.remaining),
     }
-    return json.dumps(document, ensure_ascii=False, indent=2)
+    return json_text(document)
 
 
 def scores_from_json(text: str) -> Release[PrivateScores]:
@@ -446,7 +447,3 @@ def scores_from_json(text: str) -> Release[PrivateScores]:
         secure=document["secure"],
         remaining=budget_from_json(document["budget"]),
     )
-
-
-def _finite(x: float) -> float | None:
-    return x if np.isfinite(x) else None

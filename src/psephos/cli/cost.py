@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Annotated
 
 import typer
@@ -32,9 +34,8 @@ def cost(
 
     Of ballots; of comparisons with --pairs (by person) or --unit comparison.
     """
-    import json
-
     from psephos._check import check_choice, check_integer, check_level
+    from psephos._json import json_text
     from psephos.central import MECHANISMS, TwoStagePlan, plan_consensus
     from psephos.errors import ParameterError
     from psephos.privacy import decimal_text
@@ -72,10 +73,9 @@ def cost(
                 "epsilon": decimal_text(plan.epsilon),
                 "delta": decimal_text(plan.delta),
                 "noise_sd": None if plan.law is None else plan.law.sd,
-                # A margin of W votes among N people is a share of (1 + W/N)/2.
                 "noise_sd_share": None
                 if number is None or plan.law is None or not ballots
-                else plan.law.sd / (2 * number),
+                else _share(plan.law.sd, number),
                 "runs": plan.scales.reason if isinstance(plan.scales, TwoStagePlan) else None,
             }
         )
@@ -89,7 +89,7 @@ def cost(
             "reason": chosen.reason,
             "mechanisms": rows,
         }
-        write_result(json.dumps(document, indent=2), None)
+        write_result(json_text(document), None)
         return
     if output_format == "csv":
         write_result(write_csv(list(rows[0]), [list(row.values()) for row in rows]), None)
@@ -103,7 +103,7 @@ def cost(
             share = (
                 ""
                 if row["noise_sd_share"] is None
-                else f", {row['noise_sd_share']:.2%} of a pair's share of {number} people"
+                else f", {100 * row['noise_sd_share']:.3g}% of a pair's share of {number} people"
             )
             noise = f"noise on each margin has standard deviation {row['noise_sd']:.4g} votes{share}"
             noise += {
@@ -116,3 +116,12 @@ def cost(
         )
     lines.append(f"* is what auto takes: {chosen.reason}. Protects each {unit}, replace-one adjacency.")
     write_result("\n".join(lines), None)
+
+
+def _share(noise_sd: float, people: int) -> float:
+    """Of noise on a margin in the share of a pair: a margin of W votes among N people is a share of (1 + W/N)/2.
+
+    >>> _share(10.0, 100), _share(1e10, 10**400)
+    (0.05, 0.0)
+    """
+    return noise_sd if noise_sd == math.inf else float(Fraction(noise_sd) / (2 * people))

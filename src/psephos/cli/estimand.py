@@ -6,7 +6,6 @@ shape it are public: bounds, and what follows from them.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from psephos._check import check_choice, check_integer, check_real, exact
+from psephos._json import json_text
 from psephos.bootstrap import (
     BradleyTerryLoss,
     Design,
@@ -147,7 +147,7 @@ class Estimand:
             "design": None if design is None else design_facts(design),
             "max_comparisons": self.model.max_comparisons,
         }
-        return json.dumps(facts, ensure_ascii=False)
+        return json_text(facts, indent=None)
 
     def released(
         self,

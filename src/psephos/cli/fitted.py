@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from psephos._json import json_text
 from psephos.cli.output import count_of, shown, write_csv
 
 if TYPE_CHECKING:
@@ -120,10 +120,6 @@ def _sentence(fit: ScoreFit, about: str) -> str:
     )
 
 
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
-
-
 def _json(fit: ScoreFit, rows: list[Row], sets: RankIntervals | None, guarantee: dict[str, Any] | None) -> str:
     document = {
         "schema": "psephos.scores/1",
@@ -131,8 +127,8 @@ def _json(fit: ScoreFit, rows: list[Row], sets: RankIntervals | None, guarantee:
             {
                 "item": item,
                 "score": score,
-                "low": _finite(low),
-                "high": _finite(high),
+                "low": low,
+                "high": high,
                 "ranks": None if best is None else [best, worst],
                 "component": group,
             }
@@ -148,7 +144,7 @@ def _json(fit: ScoreFit, rows: list[Row], sets: RankIntervals | None, guarantee:
         "residual": fit.residual,
         "guarantee": guarantee,
     }
-    return json.dumps(document, ensure_ascii=False, indent=2)
+    return json_text(document)
 
 
 def reports_guarantee(columns: ReportColumns) -> dict[str, Any]:

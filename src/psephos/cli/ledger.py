@@ -22,9 +22,8 @@ def show(
     output_format: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
 ) -> None:
     """Show the budget, the debits and what remains of every dataset."""
-    import json
-
     from psephos._check import check_choice
+    from psephos._json import json_text
     from psephos.privacy import Ledger, decimal_text
 
     check_choice(output_format, "format", ("table", "csv", "json"))
@@ -44,7 +43,7 @@ def show(
             }
             for name, epsilon, delta, epsilon_left, delta_left, debits in rows
         ]
-        text = json.dumps({"schema": "psephos.ledger/1", "datasets": document}, ensure_ascii=False, indent=2)
+        text = json_text({"schema": "psephos.ledger/1", "datasets": document})
     elif output_format == "csv":
         columns = ("dataset", "request_id", "epsilon", "delta", "created", "answered")
         text = write_csv(columns, [(row[0], *_debit(debit).values()) for row in rows for debit in row[5]])

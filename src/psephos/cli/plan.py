@@ -89,6 +89,7 @@ def local(
     between people, epsilon and errors; tables and JSON have it beside the plan.
     """
     from psephos._check import check_choice
+    from psephos._json import json_text
     from psephos.errors import ParameterError
     from psephos.local.plan import plan_curve, plan_local
 
@@ -132,9 +133,7 @@ def local(
             _draw(plan, curve, picture)
     goal = None if given == ["--people"] else (given[0], goals[given[0]])
     if output_format == "json":
-        import json
-
-        text = json.dumps(_document(plan, curve, goal), indent=2)
+        text = json_text(_document(plan, curve, goal))
     elif output_format == "csv":
         header = ("epsilon", "people", "pairs", "score_error", "difference_error")
         rows = [(p.epsilon, p.people, " ".join(map(str, p.pairs)), p.score_error, p.difference_error) for p in curve]

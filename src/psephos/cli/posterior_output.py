@@ -169,8 +169,7 @@ def _means(release: Release[Any]) -> int:
 
 def json_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws, unknown: tuple[str, ...]) -> str:
     """All of it as JSON (``docs/json.md``)."""
-    import json
-
+    from psephos._json import json_text as to_json
     from psephos.central.json_parts import budget_to_json, guarantee_to_json
     from psephos.cli.estimand import design_facts
     from psephos.privacy.events import event_to_json
@@ -200,7 +199,7 @@ def json_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws, 
         "secure": release.secure,
         "budget": budget_to_json(release.remaining),
     }
-    return json.dumps(document, ensure_ascii=False, indent=2)
+    return to_json(document)
 
 
 def _facts(release: Release[Any], unknown: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:

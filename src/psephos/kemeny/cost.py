@@ -146,6 +146,8 @@ def as_doubles(integers: Integers) -> npt.NDArray[np.float64]:
 def kemeny_cost(margins: npt.ArrayLike, order: Sequence[int], *, people: int | Fraction = 0) -> Fraction:
     """Return the Kemeny cost of an order, in votes, exactly.
 
+    Not private: under exact margins the cost is a number about the data, to the vote.
+
     Parameters
     ----------
     margins

@@ -38,6 +38,9 @@ def solve(
 ) -> KemenyResult:
     """Return an order of least Kemeny cost, with a certificate.
 
+    Not private: it shows what its margins show. Of exact margins the answer is for the holder alone; of released ones
+    it costs nothing more. :func:`psephos.private_consensus` does both steps.
+
     Parameters
     ----------
     margins

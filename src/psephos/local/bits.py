@@ -25,6 +25,8 @@ class BitSource(Protocol):
 class DeviceBits:
     """Entropy of the operating system: no seed, no buffer, no state; every call asks afresh.
 
+    ``secure`` in a report is as true as ``os.urandom`` is: code in the same process that replaces it knows every bit.
+
     >>> 0 <= DeviceBits().bits(10) < 1024
     True
     """

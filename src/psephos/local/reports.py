@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from psephos._check import check_choice, exact, fold, is_unicode
+from psephos._json import json_text
 from psephos.errors import DataError, ParameterError
 from psephos.local.budget import device_epsilon, epsilon_text
 
@@ -203,7 +204,7 @@ def report_line(report: Report) -> str:
         "secure": report.secure,
         "answers": [{"left": a.left, "right": a.right, "reported": a.reported} for a in report.answers],
     }
-    line = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    line = json_text(record, indent=None, compact=True)
     if len(line.encode()) > MAX_LINE:
         raise ParameterError(f"answers must fit a line of {MAX_LINE} bytes, got {len(report.answers)} answers")
     return line

@@ -29,6 +29,15 @@ from psephos.profile.profile import Profile
 __all__ = ["NoiseLaw", "PairNoise", "PairwiseEstimate", "PartedNoise"]
 
 
+def _root(square: Fraction) -> float:
+    """The square root as a double, also of a square that no double holds."""
+    half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    try:
+        return math.ldexp(math.sqrt(float(square / Fraction(4) ** half)), half)
+    except OverflowError:
+        return math.inf
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseLaw:
     """The law of one independent noise entry on a margin.
@@ -84,8 +93,8 @@ class NoiseLaw:
 
     @property
     def sd(self) -> float:
-        """Standard deviation of one entry, in votes."""
-        return math.sqrt(self.relative_variance) * float(self.scale)
+        """Standard deviation of one entry, in votes (``inf`` where a double cannot hold it)."""
+        return _root(self.exact_variance)
 
     def simulate(self, size: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
         """Independent draws for what-if computations; never a release (doubles, a seeded generator).
@@ -128,14 +137,21 @@ class PartedNoise:
         >>> PartedNoise(m=4, gradient=Fraction(10), cyclic=Fraction(30)).variance
         20.0
         """
+        return float(self._variance) if self._variance < Fraction(10) ** 300 else math.inf
+
+    @property
+    def _variance(self) -> Fraction:
         share = Fraction(2, max(self.m, 2))
-        exact = share * self.gradient + (1 - share) * self.cyclic_variance
-        return float(exact) if exact < Fraction(10) ** 300 else math.inf
+        return share * self.gradient + (1 - share) * self.cyclic_variance
 
     @property
     def sd(self) -> float:
-        """Standard deviation of one entry, in votes."""
-        return math.sqrt(self.variance)
+        """Standard deviation of one entry, in votes (``inf`` where a double cannot hold it).
+
+        >>> PartedNoise(m=4, gradient=Fraction(10) ** 400, cyclic=None).sd  # the variance is above all doubles
+        7.071067811865475e+199
+        """
+        return _root(self._variance)
 
     def simulate(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """One antisymmetric table of such noise, for what-if computations; never a release."""
@@ -222,7 +238,7 @@ class PairwiseEstimate:
 
     @classmethod
     def from_data(cls, data: Profile | Comparisons, *, unranked: Unranked = "last") -> PairwiseEstimate:
-        """The exact, non-private estimate.
+        """The exact estimate. Not private: for the holder alone, and so is what is computed from it.
 
         >>> from psephos import Profile
         >>> p = Profile.from_rankings({("tea", "coffee"): 7, ("coffee", "tea"): 3}, items=["tea", "coffee"])

@@ -25,6 +25,9 @@ _EXACT_DOUBLES = 1 << 53
 def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last") -> NDArray[Any]:
     """Exact margins ``W[u, v] = c[u, v] - c[v, u]``: how many more prefer u to v than v to u.
 
+    Not private: these are the exact counts, for the holder alone, and so is what is computed from them.
+    :func:`psephos.private_consensus` releases them with noise.
+
     Parameters
     ----------
     data
@@ -53,7 +56,7 @@ def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last"
 def pair_counts(data: Profile | Comparisons, *, unranked: Unranked = "last") -> NDArray[Any]:
     """How often each pair was compared, ``N[u, v] = c[u, v] + c[v, u]`` with a tie counted half each way.
 
-    For ballots under ``last`` this is N for every pair, a public fact; otherwise it is data.
+    Not private, but for ballots under ``last``, where it is N for every pair, a public fact.
 
     >>> from psephos import Profile
     >>> p = Profile.from_rankings({("tea",): 7, ("coffee", "tea"): 3}, items=["tea", "coffee"])
@@ -127,6 +130,8 @@ class CountedPairs:
 
 def counted_pairs(data: Comparisons) -> CountedPairs:
     """What :func:`pair_counts` and :func:`pairwise_margins` hold, for any number of items: only pairs are stored.
+
+    Not private: exact counts, for the holder alone.
 
     A comparison of weight 0 was not made.
 

@@ -30,7 +30,12 @@ class BitSource(Protocol):
 
 
 class SystemBits:
-    """Entropy of the operating system; every call asks it afresh.
+    """Entropy of the operating system, as ``os.urandom`` gives it; every call asks it afresh.
+
+    A release that is stamped ``secure`` says that its bits came from here, and no more. Whoever runs code in the same
+    process can replace ``os.urandom`` (tests that patch it, sandboxes and tools that make runs repeatable do), and then
+    the bits are what the replacement gives, the stamp still reads ``secure``, and nothing is private from whoever knows
+    them. The same holds for a machine whose own generator is not seeded, or is copied with the state it had.
 
     >>> 0 <= SystemBits().bits(10) < 1024
     True

@@ -1,13 +1,14 @@
 """How much noise a guarantee needs: exact for Laplace, the exact Gaussian curve for Gaussian.
 
-Rounding is always towards more noise, so re-accounting a calibrated scale never exceeds its target.
+Rounding is always towards more noise, so re-accounting a calibrated scale never exceeds its target. Any epsilon > 0 and
+any delta will do: those of a user have limits (:mod:`psephos._check`), and parts of them may be smaller.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from psephos._check import Exact, parse_epsilon, positive
+from psephos._check import Exact, positive
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.gaussian import mu_lower
 
@@ -22,7 +23,7 @@ def gaussian_sigma(epsilon: Exact, delta: Exact, *, sensitivity_squared: Exact) 
     >>> round(float(gaussian_sigma(1, "1e-6", sensitivity_squared=4)), 3)
     8.449
     """
-    mu = mu_lower(parse_epsilon(epsilon), delta)
+    mu = mu_lower(positive(epsilon, "epsilon"), delta)
     return sqrt_upper(positive(sensitivity_squared, "sensitivity_squared") / mu**2)
 
 
@@ -35,4 +36,4 @@ def laplace_scale(epsilon: Exact, *, sensitivity: Exact) -> Fraction:
     >>> laplace_scale("0.1", sensitivity=2)
     Fraction(20, 1)
     """
-    return positive(sensitivity, "sensitivity") / parse_epsilon(epsilon)
+    return positive(sensitivity, "sensitivity") / positive(epsilon, "epsilon")

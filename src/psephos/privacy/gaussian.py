@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from psephos._check import Exact, nonnegative, parse_delta, positive
+from psephos._check import Exact, nonnegative, positive
 from psephos.errors import ParameterError
 from psephos.privacy.balls import MAX_PRECISION, gaussian_delta_at_most, gaussian_delta_ball, sqrt_upper
 
@@ -52,6 +52,14 @@ def _bisect(feasible: Callable[[Fraction], bool], start: Fraction) -> tuple[Frac
     return low, high
 
 
+def _delta(value: object) -> Fraction:
+    """A delta of any size: it may be a part of the one that a user gave."""
+    delta = nonnegative(value, "delta")
+    if not delta < 1:
+        raise ParameterError(f"delta must be a number >= 0 and < 1, got {value!r}")
+    return delta
+
+
 def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
     """The largest mu (within a relative 2**-39 of it, below) whose curve stays within (epsilon, delta).
 
@@ -65,7 +73,7 @@ def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
     >>> round(float(mu_lower(1, "1e-6")), 4)
     0.2367
     """
-    eps, dlt = nonnegative(epsilon, "epsilon"), parse_delta(delta)
+    eps, dlt = nonnegative(epsilon, "epsilon"), _delta(delta)
     if dlt == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     low, _ = _bisect(lambda mu: gaussian_delta_at_most(eps, mu, dlt), Fraction(1))
@@ -78,7 +86,7 @@ def epsilon_upper(mu: Exact, delta: Exact) -> Fraction:
     >>> round(float(epsilon_upper(1, "1e-5")), 6)
     4.377178
     """
-    value, dlt = nonnegative(mu, "mu"), parse_delta(delta)
+    value, dlt = nonnegative(mu, "mu"), _delta(delta)
     if value == 0:
         return Fraction(0)
     if dlt == 0:

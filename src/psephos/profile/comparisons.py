@@ -49,6 +49,8 @@ def parse_weight(text: str) -> Fraction:
 class Comparisons:
     """A table of comparisons. Build one with :meth:`from_columns` or a reader.
 
+    Not private: what people said, for the holder alone.
+
     Attributes
     ----------
     items

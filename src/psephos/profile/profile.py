@@ -80,6 +80,8 @@ class Support:
 class Profile:
     """Distinct ballots with multiplicities. Build one with a ``from_`` constructor or a reader.
 
+    Not private: what people said, for the holder alone.
+
     Attributes
     ----------
     items

@@ -274,6 +274,9 @@ def fit_scores(
 ) -> ScoreFit:
     """Fit scores to what people said: Bradley-Terry with the logistic link, Thurstone-Mosteller with the normal one.
 
+    Not private, if the data are what people said: scores and intervals are then for the holder alone
+    (:func:`psephos.private_scores` releases scores). Of a released estimate they cost nothing more.
+
     Parameters
     ----------
     data
@@ -432,6 +435,8 @@ def fit_wins(
     level: float = 0.95,
 ) -> ScoreFit:
     """Fit scores to wins and a table of answers, where the covariance of the wins is known.
+
+    Not private: it shows what its wins show. Of released wins, or of randomised reports, it costs nothing more.
 
     Parameters
     ----------

@@ -131,6 +131,8 @@ def rank_intervals(
 ) -> RankIntervals:
     """Simultaneous rank intervals from scores with normal errors.
 
+    Not private: it shows what its scores show. Of released scores it costs nothing more.
+
     Parameters
     ----------
     scores
@@ -207,6 +209,8 @@ def rank_intervals_from_errors(
     scores: ArrayLike, covariance: ArrayLike, errors: ArrayLike, *, level: float = 0.95
 ) -> RankIntervals:
     """Simultaneous rank intervals from scores whose errors are given as a simulated sample, of any law.
+
+    Not private: it shows what its scores show. Of released scores it costs nothing more.
 
     Parameters
     ----------
