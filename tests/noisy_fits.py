@@ -80,9 +80,11 @@ def tape(show=None):
 
 
 def hostile(name):
-    """Records that no honest person has, and the worst of those that one may have; every number finite."""
+    """Records that no honest person has, and the worst of those that one may have."""
     if name in ("gaussian", "exponential"):
-        return [(np.array([v]),) for v in (0.0, 5.0, -5.0, 1e300, -1e300, 5e-324, 1e-3, 2.0, 12.0, 13.0)]
+        return [
+            (np.array([v]),) for v in (0.0, 5.0, -5.0, 1e300, -1e300, 5e-324, 1e-3, 2.0, 12.0, 13.0, math.nan, math.inf)
+        ]
     if name == "bradley-terry":
         one, none = [1.0] * 3, [0.0] * 3
         rows = [
@@ -91,13 +93,14 @@ def hostile(name):
             ([-7, 99, 2**40], [2, 1, 0], [1, 1, 0], 3), ([1] * 3, [1] * 3, one, 3),
             ([0] * 3, [1] * 3, [1e300, -1e300, 1], 3), ([0] * 3, [1] * 3, [50, 60, 70], 1),
             ([0] * 3, [1] * 3, [-50, -60, -70], 1), ([0, 2, 0], [1, 3, 2], [1, 1, 0], 10**12),
-            ([0, 2, 0], [1, 3, 2], [1, 1, 0], -5),
+            ([0, 2, 0], [1, 3, 2], [1, 1, 0], -5), ([0] * 3, [1] * 3, [math.nan, math.inf, 1], 3),
         ]  # fmt: skip
         return [
             (np.array([a]), np.array([b]), np.array([o], dtype=float), np.array([c], dtype=np.int64))
             for a, b, o, c in rows
         ]
     corners = [(1, 1), (-1, -1), (1, -1), (1, 0), (0, 1), (0, 0), (7, 0), (0, 9), (1e300, 1), (1e-300, -1e300)]
+    corners += [(math.nan, 1), (math.inf, -math.inf)]
     ends = (0.0, 1.0) if name == "logistic" else (0.0, 9.0, -9.0)
     return [(np.array([x], dtype=float), np.array([y])) for x in corners for y in (*ends, 1e300, -1e300)]
 

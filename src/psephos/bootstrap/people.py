@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.bootstrap.loss_protocol import round_up
+from psephos.bootstrap.loss_protocol import finite_numbers, round_up
 from psephos.bootstrap.losses import (
     SHIPPED,
     BradleyTerryLoss,
@@ -30,7 +30,7 @@ from psephos.bootstrap.losses import (
 from psephos.bootstrap.noisy_moments import GramSum, VectorSum
 from psephos.bootstrap.regression_losses import SCALE_STRETCH
 from psephos.bootstrap.train import count_records
-from psephos.errors import DataError, ParameterError
+from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource
 from psephos.privacy.events import RoundedGaussianEvent
 
@@ -58,16 +58,12 @@ def check_records(records: Records, loss: Loss) -> ShippedLoss:
     ------
     ParameterError
         for a loss that is not of this package, records of other shapes, and units beyond doubles.
-    DataError
-        for a number that is not finite.
     """
     if not isinstance(loss, SHIPPED):
         raise ParameterError(f"the loss must be one of this package that knows its curvature, got {loss!r}")
     count_records(records, "records")
     _check_shapes(records, loss)
     _check_bounds(loss)
-    if not all(np.isfinite(column).all() for column in records):
-        raise DataError("every number of the records must be finite")
     return loss
 
 
@@ -75,6 +71,7 @@ def check_records(records: Records, loss: Loss) -> ShippedLoss:
 class People:
     """The records behind noisy sums, and what has been released of them.
 
+    A number that is none counts as a public one (:func:`psephos.bootstrap.loss_protocol.finite_numbers`).
     Rows of a product may be rounded by their place in the array; replacing a record moves no other.
     """
 
@@ -88,6 +85,7 @@ class People:
     leverage: float | None = None  # the largest that covariates have in the frame, once it is found
 
     def __post_init__(self) -> None:
+        self.records = tuple(finite_numbers(column) for column in self.records)
         self.weights = np.ones(self.count)
         d = len(self.loss.names)
         flat = np.array(self.loss.flat_directions).reshape(-1, d)

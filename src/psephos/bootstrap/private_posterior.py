@@ -63,7 +63,8 @@ def private_posterior(
     Parameters
     ----------
     records
-        Arrays of n rows, as ``loss`` takes them; every number finite.
+        Arrays of n rows, as ``loss`` takes them. Reading refuses what is no number (:func:`read_columns_csv`,
+        :meth:`Design.records`); here, where an error would tell of a value, NaN counts as 0 and an infinity as 1e300.
     loss
         One of this package. :func:`psephos.bootstrap.private_generator` trains a sampler of any other.
     epsilon
@@ -94,8 +95,6 @@ def private_posterior(
     ParameterError
         for parameters out of range, a loss that the method does not take, records of other shapes, and a budget so
         small that noise would exceed all that could be released.
-    DataError
-        for a number that is not finite.
     BudgetError
         if the budget does not suffice.
     InsecureBitsError

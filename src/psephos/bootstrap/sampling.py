@@ -27,10 +27,11 @@ from psephos._check import Exact, check_choice, check_integer, check_real
 from psephos._json import json_text
 from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.loss_protocol import finite_numbers
 from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
 from psephos.bootstrap.private_posterior import described
 from psephos.bootstrap.train import check_trainable, count_records, promise
-from psephos.errors import DataError, ParameterError
+from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
 from psephos.privacy.events import event_from_json, event_to_json
@@ -95,7 +96,7 @@ def sample_rival(
     Parameters
     ----------
     records
-        Arrays of n rows, as ``loss`` takes them.
+        Arrays of n rows, as ``loss`` takes them; NaN counts as 0.
     loss
         Any for ``dp-sgld``; one that is known to be convex for ``dp-bootstrap``; for ``noisy-gibbs`` a
         :class:`MeanLoss`, whose family is then the model, or a :class:`HuberLoss`, whose covariates lie in [-1, 1] and
@@ -142,8 +143,7 @@ def sample_rival(
     guarantee = promise(loss, epsilon, delta)
     if guarantee.delta == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
-    if not all(np.isfinite(column).all() for column in records):
-        raise DataError("every number of the records must be finite")
+    records = tuple(finite_numbers(column) for column in records)
     run = _rival(records, loss, method, settings, guarantee, draws, bits, generator, progress)
     check_payment(bits, ledger, dataset, request_id, budget)
     warn_if_weak(guarantee, people)

@@ -22,7 +22,7 @@ from psephos.bootstrap.baselines.dp_bootstrap import (
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import HuberLoss, LogisticLoss, MeanLoss, QuantileLoss
 from psephos.bootstrap.m_estimate import ConvergenceError
-from psephos.errors import DataError, ParameterError
+from psephos.errors import ParameterError
 from psephos.privacy import epsilon_of
 from psephos.privacy.gaussian import mu_lower
 
@@ -313,9 +313,15 @@ def test_deconvolutions_out_of_range_are_refused(name, value):
         deconvolve(facts.pop("values"), **facts)
 
 
-def test_bad_numbers_and_bounds_are_refused():
-    with pytest.raises(DataError, match="values"):
-        sample_dp_bootstrap_mean([1.0, math.nan], data_bounds=(0, 1), **BUDGET)
+def test_a_number_that_is_none_counts_as_a_public_one_and_raises_nothing():
+    one, two = (
+        simulate_dp_bootstrap_mean(values, data_bounds=(-1, 1), resamples=20, key=1, **BUDGET)
+        for values in ([1.0, math.nan, -math.inf], [1.0, 0.0, -1.0])
+    )
+    assert (one.value.draws.values == two.value.draws.values).all()
+
+
+def test_bad_bounds_are_refused():
     with pytest.raises(ParameterError, match="data_bounds"):
         sample_dp_bootstrap_mean([1.0], data_bounds=(1, 1), **BUDGET)
     with pytest.raises(ParameterError, match="delta"):

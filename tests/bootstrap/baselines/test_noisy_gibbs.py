@@ -35,7 +35,7 @@ from psephos.bootstrap.baselines.noisy_gibbs_regression import (
     squared_sensitivities,
     statistic_moments,
 )
-from psephos.errors import DataError, ParameterError
+from psephos.errors import ParameterError
 from psephos.privacy import InsecureBits, epsilon_of
 from psephos.privacy.samplers import rounded_gaussian_array
 
@@ -204,8 +204,6 @@ def test_the_mean_of_records():
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"records": [1.0, math.nan]}, DataError),
-        ({"records": [math.inf]}, DataError),
         ({"records": []}, ParameterError),
         ({"records": [[1.0]]}, ParameterError),
         ({"data_bounds": (5, -5)}, ParameterError),
@@ -431,8 +429,6 @@ def test_a_regression_of_records():
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"x": [[math.nan], [1.0]]}, DataError),
-        ({"y": [math.inf, 1.0]}, DataError),
         ({"x": [1.0, 2.0]}, ParameterError),
         ({"y": [1.0]}, ParameterError),
         ({"x": np.zeros((0, 1)), "y": []}, ParameterError),

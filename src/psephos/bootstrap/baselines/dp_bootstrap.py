@@ -62,10 +62,11 @@ from psephos._check import (
 )
 from psephos.bootstrap.baselines.noisy_gibbs_expfam import check_spread
 from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.loss_protocol import finite_numbers
 from psephos.bootstrap.losses import HuberLoss, LogisticLoss, Loss, MeanLoss, QuantileLoss, Records
 from psephos.bootstrap.m_estimate import ConvergenceError, Problem, count_records, solve
 from psephos.bootstrap.train import ONE_RECORD, PUBLIC_SETTINGS
-from psephos.errors import DataError, ParameterError
+from psephos.errors import ParameterError
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.events import ResampledGaussianEvent, epsilon_of
@@ -420,8 +421,6 @@ def sample_dp_bootstrap_mean(
     ------
     ParameterError
         for a parameter out of its range.
-    DataError
-        for a value that is no finite number.
 
     Source: Wang, Cheng and Awan, algorithm 3 with :meth:`BootstrapEstimates.deconvolved`.
 
@@ -478,9 +477,9 @@ def _release_means(
     if not low < high:
         raise ParameterError(f"data_bounds must be two finite numbers, the lower one first, got {data_bounds!r}")
     check_spread(low, high)
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 1 or not given.size or not np.isfinite(given).all():
-        raise DataError(f"values must be finite numbers, one a person, got an array of shape {given.shape}")
+    given = finite_numbers(np.asarray(values, dtype=np.float64))
+    if given.ndim != 1 or not given.size:
+        raise ParameterError(f"values must be numbers, one a person, got an array of shape {given.shape}")
     a, b = float(low), float(high)
     places = np.clip(np.rint((np.clip(given, a, b) - a) / (b - a) * _STEPS), 0, _STEPS).astype(np.int64)
     sums = np.array([places[_resample(len(places), public)].sum() for _ in range(resamples)])
@@ -604,7 +603,7 @@ def _convexity(loss: Loss) -> _Convexity:
             smoothness=loss.sd**-2,
             slope=loss.sd**-2,
             reach=float(corner[0]) + max(map(abs, loss.data_bounds)),
-            within=lambda records: (np.nan_to_num(records[0], nan=0.0, posinf=1e300, neginf=-1e300),),
+            within=lambda records: (finite_numbers(records[0]),),
         )
     raise ParameterError(
         "loss must be a HuberLoss, a LogisticLoss, a QuantileLoss of one level or a gaussian MeanLoss, "

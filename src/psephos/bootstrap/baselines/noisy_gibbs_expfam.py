@@ -39,8 +39,9 @@ from scipy.special import ndtr, ndtri
 
 from psephos._check import Exact, check_choice, check_integer, check_real, exact, parse_delta, parse_epsilon
 from psephos.bootstrap.draws import PosteriorDraws
+from psephos.bootstrap.loss_protocol import finite_numbers
 from psephos.bootstrap.train import ONE_RECORD, PUBLIC_SETTINGS
-from psephos.errors import DataError, ParameterError
+from psephos.errors import ParameterError
 from psephos.privacy import (
     BitSource,
     ComposedGaussianEvent,
@@ -215,8 +216,6 @@ def release_noisy_sum(
     ------
     ParameterError
         for a parameter out of its range.
-    DataError
-        for a record that is no finite number.
 
     >>> release = release_noisy_sum([1.0, 2.0], data_bounds=(0, 4), epsilon=1, delta="1e-5")
     >>> round(release.value.sigma, 3), release.guarantee.epsilon
@@ -332,7 +331,7 @@ def sample_noisy_gibbs_mean(
 
     Raises
     ------
-    ParameterError, DataError
+    ParameterError
         as the two functions do.
 
     >>> records = np.random.default_rng(1).normal(1.5, 0.5, 5000)
@@ -437,11 +436,9 @@ def check_spread(low: Fraction, high: Fraction) -> None:
 
 
 def _finite(values: ArrayLike, name: str, dimensions: int) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    array = finite_numbers(np.asarray(values, dtype=np.float64))
     if array.ndim != dimensions or not array.size:
         raise ParameterError(f"{name} must be {dimensions}-dimensional and not empty, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise DataError(f"{name} hold a value that is no finite number")
     return array
 
 

@@ -65,7 +65,8 @@ from numpy.typing import ArrayLike, NDArray
 from psephos._check import Exact, check_integer, check_real, positive
 from psephos.bootstrap.baselines.noisy_gibbs_expfam import Noise, guarantee_of, noise_scales
 from psephos.bootstrap.draws import PosteriorDraws
-from psephos.errors import DataError, ParameterError
+from psephos.bootstrap.loss_protocol import finite_numbers
+from psephos.errors import ParameterError
 from psephos.privacy import (
     BitSource,
     ComposedGaussianEvent,
@@ -234,8 +235,6 @@ def release_noisy_statistics(
     ------
     ParameterError
         for a parameter out of its range, or arrays whose shapes do not fit.
-    DataError
-        for a record with a value that is no finite number.
 
     >>> x = np.zeros((100, 1))
     >>> release = release_noisy_statistics((x, x[:, 0]), response_bound=1, epsilon=1, delta="1e-5", noise="classical")
@@ -405,7 +404,7 @@ def sample_noisy_gibbs_regression(
 
     Raises
     ------
-    ParameterError, DataError
+    ParameterError
         as the two functions do.
 
     >>> public = np.random.default_rng(1)
@@ -579,11 +578,9 @@ def _projected(matrix: Floats, floor: float) -> Floats:
 
 
 def _checked(records: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats]:
-    x, y = (np.asarray(part, dtype=np.float64) for part in records)
+    x, y = (finite_numbers(np.asarray(part, dtype=np.float64)) for part in records)
     if x.ndim != 2 or not x.size or y.shape != x.shape[:1]:
         raise ParameterError(f"records must be x (n, p) and y (n,), not empty, got shapes {x.shape} and {y.shape}")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise DataError("records hold a value that is no finite number")
     return x, y
 
 
