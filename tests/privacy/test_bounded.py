@@ -13,7 +13,7 @@ from scipy import stats
 from psephos.errors import ParameterError
 from psephos.privacy import InsecureBits
 from psephos.privacy.balls import ball
-from psephos.privacy.bounded import BoundedNoise, SymmetricNoise, bounded_below, unrank
+from psephos.privacy.bounded import BoundedNoise, SymmetricNoise, bounded_below, shuffled, unrank
 
 SMALL = [
     SymmetricNoise(family="laplace", scale=Fraction(2)),
@@ -198,3 +198,21 @@ def test_orders_from_random_bits_are_at_least_half_as_likely_as_uniform():
         width = 1 + (orders - 1).bit_length()
         counts = Counter(u % orders for u in range(1 << width))
         assert min(counts[i] for i in range(orders)) * 2 * orders >= 1 << width
+
+
+def test_all_orders_are_equally_likely_from_a_fixed_number_of_bits():
+    """From every residue: numbers of 64 + bitlength(m!) bits modulo m! are even but for one part in 2^64."""
+    for m in range(1, 6):
+        orders, taken = math.factorial(m), []
+
+        class Bits:
+            def __init__(self, value):
+                self.value = value
+
+            def bits(self, n, taken=taken):
+                taken.append(n)
+                return self.value
+
+        assert [shuffled(m, Bits(i + orders * 7)) for i in range(orders)] == list(itertools.permutations(range(m)))
+        assert set(taken) == {64 + orders.bit_length()}
+        assert 2**64 * orders <= 2 ** taken[0]

@@ -38,7 +38,7 @@ from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_order
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
 from psephos.kemeny.ptas import SchemeResult
-from psephos.kemeny.result import KemenyResult
+from psephos.kemeny.result import Placed
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
@@ -364,7 +364,7 @@ def _consensus(
 ) -> Consensus:
     """Everything after the release: sees the noisy table, public facts and fresh bits alone."""
     if post_processing == "certified":
-        return _certified(estimate, plan, units, xi, time_limit)
+        return _certified(estimate, plan, units, xi, time_limit, bits)
     table, rho = post_process(estimate, method=post_processing, people=answers)
     people = units if plan.pairs is None and plan.unit == "person" else 0  # what a ballot's answers sum to
     labels = _labels(table, bits)
@@ -404,7 +404,7 @@ def _labels(table: NDArray[Any], bits: BitSource) -> list[int]:
 
 
 def _places(
-    items: tuple[str, ...], result: KemenyResult
+    items: tuple[str, ...], result: Placed
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...], tuple[tuple[str, int, int], ...] | None]:
     """``tiers``, ``order`` and ``undecided`` of a consensus."""
     tiers = tuple(tuple(sorted(items[i] for i in tier)) for tier in result.tiers)
@@ -416,10 +416,16 @@ def _places(
     return tiers, order, tuple(undecided)
 
 
-def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, time_limit: float) -> Consensus:
+def _certified(
+    estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, time_limit: float, bits: BitSource
+) -> Consensus:
     """The nearest possible table, an order within 1 + xi of its optimum, and what both prove."""
     m = plan.items
-    rounded, result = certified_order(estimate.margins, people=units, xi=xi, time_limit=time_limit)
+    labels = _labels(estimate.margins, bits)
+    renamed = estimate.margins[np.ix_(labels, labels)]
+    rounded, solved = certified_order(renamed, people=units, xi=xi, time_limit=time_limit)
+    result = solved.relabelled(labels)
+    tiers, order, undecided = _places(estimate.items, result)
     failure = Fraction(1, 20)
     if isinstance(plan.scales, Fraction):
         noise = nuclear_noise_norm(m, plan.scales, failure=failure)
@@ -430,16 +436,16 @@ def _certified(estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction,
         raise ParameterError(f"certified is not for mechanism {plan.mechanism}")
     closed = result.certificate
     return Consensus(
-        tiers=tuple((estimate.items[i],) for i in result.order),
-        order=tuple(estimate.items[i] for i in result.order),
-        undecided=None,
+        tiers=tiers,
+        order=order,
+        undecided=undecided,
         cost_released=result.cost,
         lower_bound=result.lower_bound,
         gap=result.gap,
         cost_of_margins=kemeny_cost(estimate.margins, result.order, people=units),
         gap_relative=float(result.gap / result.cost) if result.gap else 0.0,
         status="optimal" if closed == "exact" else "time_limit" if closed == "open" else "gap",
-        unique=None,
+        unique=None if result.differing is None else not result.differing,
         method="certified",
         post_processing="certified",
         rho=1.0,

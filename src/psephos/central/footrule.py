@@ -23,10 +23,10 @@ Sivakumar 2001). Under ``missing`` an unranked item counts at the middle, and th
 
 Everything else sees only these numbers and N: H is estimated by least squares under the known row sum, which is what
 makes a tree consistent (Hay, Rastogi, Miklau and Suciu 2010), then the assignment is solved, in doubles: costs that
-differ by less than about 1e-12 of the largest count as equal. A cost is a sum over many prefixes, and a node of the
-tree adds the same noise to all of them that it is part of. So prefix counts give less noise in the costs under normal
-noise for every m, and under Laplace noise below 21 items; from there on a tree of two levels does, and from 192 items
-one of three. The tests compare the variances.
+differ by less than about 1e-12 of the largest count as equal, and equals stand in an order drawn anew each time. A cost
+is a sum over many prefixes, and a node of the tree adds the same noise to all of them that it is part of. So prefix
+counts give less noise in the costs under normal noise for every m, and under Laplace noise below 21 items; from there
+on a tree of two levels does, and from 192 items one of three. The tests compare the variances.
 
 **Sensitivity of prefix counts.** A person adds ``g_k(s) = min(max(s - t_{k+1}, 0), 2)`` to G[u, k], and
 ``g_1(s) + ... + g_{m-1}(s) = s + m - 1``. All g_k grow with s, so replacing s by s' moves the numbers of one item by
@@ -68,6 +68,7 @@ from psephos.kemeny.cost import as_doubles
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.kernel import MAX_INT64_PEOPLE, Unranked
 from psephos.privacy.bits import BitSource
+from psephos.privacy.bounded import shuffled
 from psephos.privacy.events import DiscreteLaplaceEvent, RoundedGaussianEvent
 from psephos.privacy.samplers import discrete_laplace_array, rounded_gaussian_array
 from psephos.profile.profile import Places, Profile
@@ -120,8 +121,8 @@ def footrule_order(
     if noise.shape != (exact.size,):  # one value would be broadcast, and all numbers share it
         raise RuntimeError(f"the sampler gave noise of shape {noise.shape} for {exact.size} numbers")
     noisy = exact.astype(object) + noise.astype(object).reshape(exact.shape)
-    # From here on: the released numbers and public facts alone.
-    order = _assignment(noisy, tree, profile.people)
+    # From here on: the released numbers, public facts and fresh bits alone.
+    order = _assignment(noisy, tree, profile.people, shuffled(profile.m, bits))
     return order, noise_event(law, footrule_sensitivity(profile.m, law.family))
 
 
@@ -200,8 +201,10 @@ def _spread(tree: list[NDArray[np.intp]], m: int) -> float:
     return float(((costs - costs.mean(axis=1, keepdims=True)) ** 2).sum()) / m
 
 
-def _assignment(noisy: NDArray[Any], tree: list[NDArray[np.intp]], people: int) -> tuple[int, ...]:
-    """The order of least estimated cost."""
+def _assignment(
+    noisy: NDArray[Any], tree: list[NDArray[np.intp]], people: int, names: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The order of least estimated cost; of several the one that takes the items as they stand in ``names``."""
     from scipy.optimize import linear_sum_assignment
 
     m = noisy.shape[0]
@@ -209,6 +212,6 @@ def _assignment(noisy: NDArray[Any], tree: list[NDArray[np.intp]], people: int) 
         return (0,)
     # m times (the numbers less what 2N/m half-votes at every rank would give), which does not matter for the order
     equal = _sums(np.full((1, m), 2 * people, dtype=object), tree)
-    counts = as_doubles(m * noisy - equal) @ _estimator(tree, m)
+    counts = as_doubles(m * noisy[list(names)] - equal) @ _estimator(tree, m)
     _, ranks = linear_sum_assignment(counts @ _distances(m))
-    return tuple(np.argsort(ranks).tolist())
+    return tuple(names[i] for i in np.argsort(ranks).tolist())

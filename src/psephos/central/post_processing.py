@@ -72,6 +72,7 @@ def model_part(estimate: PairwiseEstimate, *, people: int) -> NDArray[Any]:
     wins = [(m - 1 + share) / 2 for share in shares]
     ridge = float(min(Fraction(_RIDGE), estimate.noise.cyclic_variance / people**2)) * (m - 1)
     theta = solve_scores(wins, np.ones((m, m)) - np.eye(m), regularisation=ridge).scores
+    theta = theta[[wins.index(share) for share in wins]]  # equal row sums, equal scores: to the last bit
     return _antisymmetric(np.tanh(_differences(theta) / 2), lambda x: round(Fraction(x) * people * _GRID))
 
 

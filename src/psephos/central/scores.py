@@ -41,6 +41,7 @@ from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.margins import pair_counts
 from psephos.privacy.bits import BitSource, SystemBits, is_secure
+from psephos.privacy.bounded import shuffled
 from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_if_weak
 from psephos.privacy.events import event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee
@@ -69,7 +70,7 @@ class PrivateScores:
     ----------
     items, scores
         The items by score, and their scores theta: higher is better, the mean is 0. Under the logistic link the odds
-        that u is preferred to v are ``exp(theta_u - theta_v)``.
+        that u is preferred to v are ``exp(theta_u - theta_v)``. Equal scores stand in random order.
     low, high
         An interval for each score, at ``level``, if answers are independent; for several answers a person they may be
         too narrow. Infinite where nothing joins the item to others, or it won or lost nearly everything.
@@ -235,7 +236,7 @@ def private_scores(
         sums, answers, event = released_wins(used, laws, bits=bits)
         if answers is None:
             answers = pair_counts(used)  # public
-        value = _scores(data.items, sums, answers, laws, graph, units, cap, link, level)
+        value = _scores(data.items, sums, answers, laws, graph, units, cap, link, level, bits)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
 
     what = {
@@ -273,11 +274,16 @@ def _scores(
     pairs: int | None,
     link: str,
     level: float,
+    bits: BitSource,
 ) -> PrivateScores:
-    """Everything after the release: sees noisy wins, noisy or public numbers of answers, and public facts."""
-    counts = _doubles(answers, _LARGEST)
+    """Everything after the release: sees noisy wins, noisy or public numbers of answers, public facts and fresh bits.
+
+    Scores are fitted and sorted with the items in random order, so that rounding and the list part no equals.
+    """
+    names = list(shuffled(len(items), bits))
+    counts = _doubles(answers[np.ix_(names, names)], _LARGEST)
     variance = min(laws.rows.variance / 4.0, _LARGEST_VARIANCE)
-    rows = _doubles(sums, _LARGEST)
+    rows = _doubles(sums[names], _LARGEST)
 
     def fitted(table: NDArray[np.float64], spread: float, bias: NDArray[np.float64] | None) -> NoisyFit:
         return fit_noisy_wins(
@@ -303,7 +309,7 @@ def _scores(
     ends = widened(sure.intervals, fit.scores)
     order = np.argsort(-fit.scores, kind="stable").tolist()
     return PrivateScores(
-        items=tuple(items[u] for u in order),
+        items=tuple(items[names[u]] for u in order),
         scores=tuple(float(fit.scores[u]) for u in order),
         low=tuple(float(ends[u, 0]) for u in order),
         high=tuple(float(ends[u, 1]) for u in order),

@@ -3,13 +3,13 @@
 Ballots only; pure or (epsilon, delta). Which branch runs follows from public facts alone: m items, N people, epsilon,
 delta (with t = epsilon N and D = m(m-1)/2 pairs; proofs and all constants: ``docs/proofs/central_worst_case.md``).
 
-* ``fixed``: one item, or t < 1. The items in their listed order; nothing is read.
+* ``fixed``: one item, or t < 1. The items in random order; nothing is read.
 * ``counts``: t >= T. *Stage 1* releases ``H = W + Z`` on every margin and sorts the pairs by the noisy share
   ``h = 1/2 + H / (2 N)``: above 7/8 (or below 1/8) a pair is *strong*, else *balanced*. *Stage 2* measures again with
   fresh noise: a strong pair by ``A[u, v] = (W + Z') / N`` in its direction and ``A[v, u] = 0``, a balanced one by
   ``A[u, v] = 1/2 + (W + Z'') / (2 N)`` and ``A[v, u] = 1 - A[u, v]``. If all A are >= 0 with sums between 1/2 and 2,
   as they are with probability at least 1 - 1/N, the released order costs at most 1 + xi times the least under A
-  (:mod:`psephos.kemeny.ptas`); else it is the listed one.
+  (:mod:`psephos.kemeny.ptas`); else it is a random one.
 * ``list``: 1 <= t < T. n = min(N, m^4 (T + 1)^2) people are drawn without replacement, in random order, and a mechanism
   for lists ranks them, by default noisy margins of the drawn, ranked at least cost.
 
@@ -20,6 +20,10 @@ stage 2 at most ``2 D / b`` whatever stage 1 said: ``3 D / b`` in all, and b = 3
 standard deviation sigma, ``mu^2 = 4 D / (4 sigma^2) + 4 D / sigma^2 = 5 D / sigma^2``. These are the *exact* constants.
 The *published* ones spend less than a quarter of epsilon: the ratio ``1 - epsilon / (32 D)`` (``1 - epsilon / (64 D)``
 for Z and Z''), or ``sigma = 16 sqrt(D) sqrt(2 ln(20 / delta)) / epsilon``; they assume epsilon <= 1 and delta < 1/2.
+
+**Equals.** The solver gets the noisy table with the items in random order, drawn without looking at the data
+(:func:`psephos.privacy.bounded.shuffled`), so items that the table does not tell apart are equally likely to come
+first.
 
 **Amplification.** A list mechanism that is (epsilon0, delta0)-private makes, on n of N people, one that is
 ``(ln(1 + (n / N)(exp(epsilon0) - 1)), (n / N) delta0)``-private; exact constants solve this for epsilon0. What a list
@@ -57,7 +61,7 @@ from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
 from psephos.privacy.balls import ball, dyadic_below, gaussian_quantile, log_mixed_exp, lower, sqrt_upper, upper
 from psephos.privacy.bits import BitSource
-from psephos.privacy.bounded import BoundedNoise, SymmetricNoise, bounded_below, unrank
+from psephos.privacy.bounded import BoundedNoise, SymmetricNoise, bounded_below, shuffled, unrank
 from psephos.privacy.events import (
     BoundedTimeEvent,
     ComposedGaussianEvent,
@@ -94,7 +98,7 @@ class ListMechanism:
         ``run(sample, epsilon=, delta=, bits=)`` gives an order of the items, their *positions* (whole numbers from 0,
         not names), best first. It must be (epsilon, delta)-private, for the epsilon and delta that it is handed, under
         replacement of one ballot: that is the caller's claim, and the guarantee rests on it. What is no such order
-        counts as the listed one. An exception is an outcome like any other: it goes through as it is, and the budget
+        counts as a random one. An exception is an outcome like any other: it goes through as it is, and the budget
         stays spent.
     reads
         ``list``: the sample is a list of :class:`~psephos.profile.Ballot`, in random order. ``numbers``: a
@@ -435,18 +439,20 @@ def two_stage_order(
         > 0: the order costs at most 1 + xi times the least under the second table, if the solver can prove it within
         ``time_limit`` seconds.
     """
-    listed = tuple(range(profile.m))
+    names = shuffled(profile.m, bits)  # no table below knows the listed order
     if plan.branch == "fixed":
-        return listed, plan.event()
+        return names, plan.event()
     if plan.mixture and not bits.bits(plan.mixture.denominator.bit_length() - 1):
         orders = math.factorial(profile.m)
         return unrank(bits.bits(1 + (orders - 1).bit_length()) % orders, profile.m), plan.event()
     if plan.branch == "list":
-        order = _list_order(profile, plan, unranked=unranked, time_limit=time_limit, bits=bits)
+        order = _list_order(profile, plan, names, unranked=unranked, time_limit=time_limit, bits=bits)
     else:
-        margins = pairwise_margins(profile, unranked=unranked)
-        weights = second_table(margins, plan, bits)
-        order = listed if weights is None else near_optimal(weights, xi=xi, time_limit=time_limit).order
+        weights = second_table(pairwise_margins(profile, unranked=unranked), plan, bits)
+        order = names
+        if weights is not None:
+            found = near_optimal(weights[np.ix_(names, names)], xi=xi, time_limit=time_limit)
+            order = tuple(names[i] for i in found.order)
     return order, plan.event()
 
 
@@ -482,12 +488,18 @@ def second_table(margins: NDArray[Any], plan: TwoStagePlan, bits: BitSource) -> 
 
 
 def _list_order(
-    profile: Profile, plan: TwoStagePlan, *, unranked: Unranked, time_limit: float, bits: BitSource
+    profile: Profile,
+    plan: TwoStagePlan,
+    names: tuple[int, ...],
+    *,
+    unranked: Unranked,
+    time_limit: float,
+    bits: BitSource,
 ) -> tuple[int, ...]:
     mechanism = plan.options.list_mechanism
     if mechanism is None:
         sample = _drawn_profile(profile, plan, bits)
-        return _noisy_order(sample, plan, unranked=unranked, time_limit=time_limit, bits=bits)
+        return _noisy_order(sample, plan, names, unranked=unranked, time_limit=time_limit, bits=bits)
     given: Profile | list[Ballot]
     if mechanism.reads == "numbers":
         given = _drawn_profile(profile, plan, bits)
@@ -499,7 +511,7 @@ def _list_order(
         order = tuple(index(i) for i in answer)
     except TypeError:
         order = ()
-    return order if sorted(order) == list(range(profile.m)) else tuple(range(profile.m))
+    return order if sorted(order) == list(range(profile.m)) else names
 
 
 def _labels(profile: Profile, plan: TwoStagePlan, bits: BitSource) -> list[int]:
@@ -535,11 +547,18 @@ def _list_law(plan: TwoStagePlan) -> NoiseLaw:
 
 
 def _noisy_order(
-    sample: Profile, plan: TwoStagePlan, *, unranked: Unranked, time_limit: float, bits: BitSource
+    sample: Profile,
+    plan: TwoStagePlan,
+    names: tuple[int, ...],
+    *,
+    unranked: Unranked,
+    time_limit: float,
+    bits: BitSource,
 ) -> tuple[int, ...]:
     """Our own list mechanism: noise on all margins, and an order of least cost under the noisy table."""
     law = _list_law(plan)
     noise = SymmetricNoise(family="gaussian" if law.family == "rounded-gaussian" else "laplace", scale=law.scale)
     margins = pairwise_margins(sample, unranked=unranked)
     noisy = add_noise(margins, lambda n: np.array(_draw(noise, n, plan, bits), dtype=object))
-    return solve(noisy, time_limit=time_limit).order
+    found = solve(noisy[np.ix_(names, names)], time_limit=time_limit)
+    return tuple(names[i] for i in found.order)

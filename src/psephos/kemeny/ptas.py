@@ -84,7 +84,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -96,6 +96,7 @@ from psephos.errors import ParameterError
 from psephos.kemeny.additive import additive_approximation
 from psephos.kemeny.cost import Integers, as_doubles, finite_ratio, weighted_cost
 from psephos.kemeny.local_search import improve, insertion_prices
+from psephos.kemeny.result import Placed
 from psephos.kemeny.solve import solve
 from psephos.kemeny.subset_dp import MAX_ITEMS
 
@@ -108,13 +109,13 @@ Order = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeResult:
+class SchemeResult(Placed):
     """An order with its certificate.
 
     Attributes
     ----------
-    order
-        item positions, best first.
+    order, differing, tiers, ranks
+        of :class:`~psephos.kemeny.result.Placed`; ``differing`` is known only where ``certificate`` is ``"exact"``.
     cost
         its cost, exact.
     lower_bound
@@ -128,7 +129,6 @@ class SchemeResult:
         wall-clock time.
     """
 
-    order: tuple[int, ...]
     cost: Fraction
     lower_bound: Fraction
     certificate: Literal["exact", "bound", "scheme", "open"]
@@ -143,12 +143,16 @@ class SchemeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """``order`` (of a part's own items), its ``cost``, a ``lower`` bound on every cost, and ``cuts`` made."""
+    """``order`` (of a part's own items), its ``cost``, a ``lower`` bound on every cost, and ``cuts`` made.
+
+    ``differing`` is that of :class:`~psephos.kemeny.result.Placed` where the order is an optimum, else ``None``.
+    """
 
     order: Order
     cost: int
     lower: int
     cuts: int = 0
+    differing: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +202,7 @@ def near_optimal(
     deadline = start + seconds
     first = _descend(whole, _by_wins(whole), deadline)
     best = _Part(order=first, cost=weighted_cost(whole, first), lower=_least_sum(whole))
-    if practical and not polynomial and len(whole) <= MAX_ITEMS:  # an optimum costs little
+    if practical and not polynomial and (len(whole) <= MAX_ITEMS or best.cost == best.lower):  # it costs little
         best = _additive(whole, first, 0, deadline)
     elif practical and not polynomial:
         share = 2 if _affordable_cut(whole, first, _hopeful_gap(best, factor)) else 1
@@ -207,6 +211,7 @@ def near_optimal(
     certificate: Literal["bound", "scheme"] = "scheme" if best.cuts else "bound"
     return SchemeResult(
         order=tuple(int(item) for item in best.order),
+        differing=best.differing if best.cost == best.lower else None,
         cost=Fraction(best.cost, denominator),
         lower_bound=Fraction(best.lower, denominator),
         certificate="exact" if best.cost == best.lower else certificate if _within(best, factor) else "open",
@@ -235,7 +240,7 @@ def _close(known: _Part, xi: Fraction, run: Callable[[int], _Part]) -> _Part:
             break
         found = run(math.floor(xi * best.lower) if attempt else _hopeful_gap(best, xi))
         better, bound = min(best, found, key=lambda p: p.cost), max(best, found, key=lambda p: p.lower)
-        best = _Part(order=better.order, cost=better.cost, lower=bound.lower, cuts=bound.cuts)
+        best = replace(bound, order=better.order, cost=better.cost)
     return best
 
 
@@ -277,6 +282,7 @@ def _additive(weights: Integers, order: Order, gap: int, deadline: float) -> _Pa
         order=best,
         cost=weighted_cost(weights, best),
         lower=max(math.ceil(half + result.lower_bound), _least_sum(weights)),
+        differing=result.differing if result.status == "optimal" else None,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Self
 
-__all__ = ["KemenyResult", "SolveStats", "Status"]
+__all__ = ["KemenyResult", "Placed", "SolveStats", "Status"]
 
 Status = Literal["optimal", "gap", "time_limit"]
 
@@ -22,47 +22,20 @@ class SolveStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KemenyResult:
-    """A consensus order with its certificate.
+class Placed:
+    """An order, and what others of the same least cost leave open.
 
     Attributes
     ----------
     order
-        item positions (0-based, rows of the margins), best first.
-    cost
-        Kemeny cost of ``order``, in votes, exact.
-    lower_bound
-        no order costs less; exact.
-    gap
-        ``cost - lower_bound``, in votes.
-    gap_relative
-        the gap divided by the cost where every pair weight is >= 0, else by the sum over pairs of
-        |margins|; 0 where the gap is 0.
-    method
-        how the largest undecided part was solved: ``"majority"`` (every pair follows its margin),
-        ``"subset_dp"``, ``"branch_and_cut"`` or ``"local_search"`` (no bound beyond the trivial one).
-    status
-        ``"optimal"``: cost and lower bound are equal; ``"gap"``: within the gap asked for;
-        ``"time_limit"``: time ran out first.
-    unique
-        whether ``order`` is the only optimal order; ``None`` where that was not settled.
+        item positions (0-based), best first. Among equals it says nothing.
     differing
         the pairs (u, v), u < v, that two optimal orders place differently; ``None`` where they are
         not all known.
-    stats
-        work done.
     """
 
     order: tuple[int, ...]
-    cost: Fraction
-    lower_bound: Fraction
-    gap: Fraction
-    gap_relative: float
-    method: str
-    status: Status
-    unique: bool | None
     differing: tuple[tuple[int, int], ...] | None
-    stats: SolveStats
 
     @property
     def tiers(self) -> tuple[tuple[int, ...], ...]:
@@ -112,10 +85,49 @@ class KemenyResult:
             ranks[last][0] -= 1
         return tuple((best, worst) for best, worst in ranks)
 
-    def relabelled(self, labels: Sequence[int]) -> KemenyResult:
+    def relabelled(self, labels: Sequence[int]) -> Self:
         """The same with ``labels[i]`` in place of item i."""
         order, pairs = tuple(labels[i] for i in self.order), None
         if self.differing is not None:
             named = [(labels[u], labels[v]) for u, v in self.differing]
             pairs = tuple(sorted((min(pair), max(pair)) for pair in named))
         return replace(self, order=order, differing=pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KemenyResult(Placed):
+    """A consensus order with its certificate.
+
+    Attributes
+    ----------
+    order, differing, tiers, ranks
+        of :class:`Placed`: item positions are rows of the margins.
+    cost
+        Kemeny cost of ``order``, in votes, exact.
+    lower_bound
+        no order costs less; exact.
+    gap
+        ``cost - lower_bound``, in votes.
+    gap_relative
+        the gap divided by the cost where every pair weight is >= 0, else by the sum over pairs of
+        |margins|; 0 where the gap is 0.
+    method
+        how the largest undecided part was solved: ``"majority"`` (every pair follows its margin),
+        ``"subset_dp"``, ``"branch_and_cut"`` or ``"local_search"`` (no bound beyond the trivial one).
+    status
+        ``"optimal"``: cost and lower bound are equal; ``"gap"``: within the gap asked for;
+        ``"time_limit"``: time ran out first.
+    unique
+        whether ``order`` is the only optimal order; ``None`` where that was not settled.
+    stats
+        work done.
+    """
+
+    cost: Fraction
+    lower_bound: Fraction
+    gap: Fraction
+    gap_relative: float
+    method: str
+    status: Status
+    unique: bool | None
+    stats: SolveStats
