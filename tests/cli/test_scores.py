@@ -68,6 +68,17 @@ def test_ballots_are_for_consensus(psephos, put):
     assert "psephos consensus ranks them" in psephos("scores", "x.soi", "--epsilon", "1", code=2).stderr
 
 
+def test_a_heavy_voter_gets_no_interval_and_a_note(psephos, put):
+    people = "".join(f"g,c,right,u{k}\n" for k in range(40))
+    put("x.csv", f"left,right,winner,person\n{people}" + "g,c,left,bot\n" * 500)
+    table = psephos("scores", "x.csv").stdout
+    assert "On one person: c, g." in table
+    assert "bot" not in table
+    document = json.loads(psephos("scores", "x.csv", "--format", "json").stdout)
+    assert document["one_person"] == {"items": ["c", "g"], "pairs": []}
+    assert [(row["low"], row["high"], row["ranks"]) for row in document["scores"]] == [(None, None, [1, 2])] * 2
+
+
 def test_unranked_items_of_ballots(psephos, put):
     """1000 ballots of one choice say nothing on the other two items, and with "missing" nothing at all."""
     put("x.soi", "# NUMBER ALTERNATIVES: 3\n30: 1,2,3\n10: 1,3,2\n1000: 1\n")

@@ -83,11 +83,46 @@ def test_many_items_are_fitted_as_few_are(data, m, link, regularisation):
     assert found.sampling == dense.sampling
     assert found.regularisation == pytest.approx(dense.regularisation, rel=1e-14)  # sums in another order
     if table.weight is None:
-        # components of few items are solved exactly
+        # components of few items are solved exactly; what single people hold is looked at item by item
+        dense = fit_scores(table, link=link, regularisation=regularisation, sampling="independent")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(answers_module, "DENSE_ITEMS", 1)
+            found = fit_scores(table, link=link, regularisation=regularisation, sampling="independent")
         np.testing.assert_allclose(found.errors, dense.errors, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(found.errors_of(range(m)), dense.errors, rtol=1e-4, atol=1e-6)
         together = found.difference_errors(range(m))
         np.testing.assert_allclose(together, dense.difference_errors(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_people_among_many_items(monkeypatch):
+    """Like people have their number less one as freedom, as with few items, and one who holds most has none."""
+    rng = np.random.default_rng(4)
+    left, right = np.triu_indices(6, 1)
+    k, people = len(left), 12
+    outcome = rng.choice([-1, 1], k * people)
+    person = np.repeat(np.arange(people), k)
+    names = [f"i{u}" for u in range(6)]
+    table = Comparisons.from_columns(names, np.tile(left, people), np.tile(right, people), outcome, person=person)
+    found = fit_scores(table)
+    np.testing.assert_allclose(found.freedom, 11, rtol=0.01)
+    monkeypatch.setattr(answers_module, "DENSE_ITEMS", 2000)
+    dense = fit_scores(table)
+    np.testing.assert_allclose(dense.freedom, 11, rtol=0.01)
+    np.testing.assert_allclose(found.errors, dense.errors, rtol=0.02)
+    monkeypatch.setattr(answers_module, "DENSE_ITEMS", 1)
+    more = Comparisons.from_columns(
+        [*names, "new"],
+        np.concatenate([table.left, [6] * 40]),
+        np.concatenate([table.right, [0, 1] * 20]),
+        np.concatenate([outcome, [1, -1, 1, 1] * 10]),
+        person=np.concatenate([person, [99] * 39, [100]]),
+    )
+    found = fit_scores(more)
+    assert found.held_items == (0, 1, 6) or found.held_items == (6,)
+    assert np.isinf(found.intervals[6]).all()
+    assert np.isinf(found.difference_intervals([5, 6])[0, 1]).all()
+    assert np.isfinite(found.intervals[5]).all()
 
 
 def graph(kind, m, rng):

@@ -94,6 +94,14 @@ def _flags(fit: ScoreFit) -> list[str]:
         lines.append(
             f"{len(fit.components)} components {groups}{more}: nothing joins them, so their scores cannot be compared."
         )
+    if fit.held_items or fit.held_pairs:
+        held = [_names(fit, fit.held_items)] if fit.held_items else []
+        held += [f"how {_names(fit, pair)} differ" for pair in fit.held_pairs[:5]]
+        more = "" if len(fit.held_pairs) <= 5 else ", ..."
+        lines.append(
+            f"On one person: {'; '.join(held)}{more}. Most of what is known there comes from one person, whose answers "
+            "need not be independent of each other: no interval is given."
+        )
     if fit.separated:
         groups = ", ".join("[" + _names(fit, group) + "]" for group in fit.separated[:5])
         lines.append(
@@ -139,6 +147,10 @@ def _json(fit: ScoreFit, rows: list[Row], sets: RankIntervals | None, guarantee:
         "regularisation": fit.regularisation,
         "sampling": "people independent" if fit.sampling == "clustered" else "independent comparisons assumed",
         "tiers": None if sets is None else [[fit.items[u] for u in tier] for tier in sets.tiers],
+        "one_person": {
+            "items": [fit.items[u] for u in fit.held_items],
+            "pairs": [[fit.items[u] for u in pair] for pair in fit.held_pairs],
+        },
         "separated": [[fit.items[u] for u in group] for group in fit.separated],
         "status": fit.status,
         "residual": fit.residual,

@@ -1,6 +1,6 @@
 """Scores of items from comparisons: Bradley-Terry and kindred models, with intervals."""
 
-from psephos.scores.fit import Sampling, ScoreFit, fit_scores, fit_wins
+from psephos.scores.fit import fit_scores
 from psephos.scores.intervals import (
     clustered_sampling,
     difference_errors,
@@ -18,6 +18,7 @@ from psephos.scores.m_estimator import (
 )
 from psephos.scores.noisy_wins import NoisyFit, fit_noisy_wins
 from psephos.scores.ranks import RankIntervals, TopItems, rank_intervals, rank_intervals_from_errors
+from psephos.scores.score_fit import Sampling, ScoreFit, fit_wins
 from psephos.scores.sparse_errors import SparseErrors
 from psephos.scores.wins_covariance import WinsCovariance
 

@@ -20,6 +20,8 @@ J is the sum of a sampling part and the known covariance of noise added to the w
   are independent, in part where those of one person agree), vanishes as they grow in number, and keeps a few people of
   one mind from giving intervals of width 0.
 
+The fit follows whoever holds much of it; what that does to residuals and quantiles: :mod:`psephos.scores.people`.
+
 Only differences within a component of the table of answers are estimated; a score is taken relative to the mean of
 its component. All this is the first order of many answers: intervals of items that lie far apart for their number of
 answers (4 log-odds with some hundreds) cover less than their level, and stop short of what lies beyond.
@@ -46,6 +48,7 @@ __all__ = [
     "normal_intervals",
     "score_covariance",
     "score_errors",
+    "score_inverse",
     "student_intervals",
     "student_quantile",
 ]
@@ -165,14 +168,39 @@ def score_covariance(
         raise ParameterError(f"wins_covariance must have shape {table.shape}, got {noise.shape}")
     ridge = 2.0 * check_real(regularisation, "regularisation", low=0.0, high=1e100)
     labels = as_answers(answers).components()
-    link = as_link(link)
-    density = link.density(theta[:, None] - theta[None, :])
+    factor, _, raised = _factored(theta, table, labels, as_link(link), floor=ridge > 0)
+    missing = table * raised
+    if missing.any():
+        noise = noise + laplacian(missing)  # answers so uneven have next to no variance of their own either
+    half = linalg.cho_solve((factor, True), _centred(_centred(noise, labels).T, labels))
+    covariance = _centred(_centred(linalg.cho_solve((factor, True), half.T), labels).T, labels)
     if ridge > 0:
-        floor = LEAST_DENSITY * float(link.density(np.zeros(1))[0])
-        missing = table * np.maximum(floor - density, 0.0)
-        if missing.any():
-            noise = noise + laplacian(missing)  # answers so uneven have next to no variance of their own either
-        density = np.maximum(density, floor)
+        shift = _centred(linalg.cho_solve((factor, True), ridge * theta[:, None]), labels)
+        covariance = covariance + shift @ shift.T
+    return (covariance + covariance.T) / 2.0
+
+
+def score_inverse(
+    scores: npt.ArrayLike, answers: Any, *, regularisation: float, link: Link | str = LOGISTIC
+) -> tuple[Floats, Floats]:
+    """``H^+`` of fitted scores within components, and the densities f in it, both of shape (m, m).
+
+    Parameters and errors as for :func:`score_covariance`.
+    """
+    theta, table = _checked(scores, answers)
+    labels = as_answers(answers).components()
+    factor, density, _ = _factored(theta, table, labels, as_link(link), floor=regularisation > 0)
+    inverse = linalg.cho_solve((factor, True), _centred(np.eye(len(theta)), labels))
+    inverse = _centred(inverse, labels)
+    return (inverse + inverse.T) / 2.0, density
+
+
+def _factored(
+    theta: Floats, table: Floats, labels: Labels, link: Link, *, floor: bool
+) -> tuple[Floats, Floats, Floats]:
+    """A lower factor of H, its densities, and by how much a floor raised them."""
+    plain = link.density(theta[:, None] - theta[None, :])
+    density = np.maximum(plain, LEAST_DENSITY * float(link.density(np.zeros(1))[0])) if floor else plain
     hessian = laplacian(table * density)
     size = float(np.trace(hessian)) / len(theta) or 1.0
     mean = 1.0 / np.bincount(labels)[labels]
@@ -180,16 +208,11 @@ def score_covariance(
     # positive, too little to drown small curvatures elsewhere.
     hessian += np.where(labels[:, None] == labels[None, :], 1e-8 * size * mean, 0.0)
     factor = _cholesky(hessian)
-    if factor is None and ridge > 0:  # a curvature below what doubles resolve beside the others
+    if factor is None and floor:  # a curvature below what doubles resolve beside the others
         factor = _cholesky(hessian + 1e-13 * size * np.eye(len(theta)))
     if factor is None:
         raise ParameterError("regularisation must be > 0 here: some difference of scores carries no information")
-    half = linalg.cho_solve((factor, True), _centred(_centred(noise, labels).T, labels))
-    covariance = _centred(_centred(linalg.cho_solve((factor, True), half.T), labels).T, labels)
-    if ridge > 0:
-        shift = _centred(linalg.cho_solve((factor, True), ridge * theta[:, None]), labels)
-        covariance = covariance + shift @ shift.T
-    return (covariance + covariance.T) / 2.0
+    return factor, density, density - plain
 
 
 def score_errors(covariance: Floats, component_labels: Labels) -> Floats:
@@ -247,15 +270,17 @@ def _centred(columns: Floats, labels: Labels) -> Floats:
 
 
 def student_quantile(tail: npt.ArrayLike, freedom: npt.ArrayLike) -> Floats:
-    """What a Student t with these degrees of freedom exceeds with probability ``tail`` in (0, .5]; normal at infinity.
+    """What a Student t with these degrees of freedom exceeds with probability ``tail`` in (0, .5].
+
+    Normal at infinity, and infinite at 0.
 
     >>> student_quantile(0.025, [21.0, np.inf]).round(4).tolist()
     [2.0796, 1.96]
     """
     degrees, chance = np.asarray(freedom, dtype=np.float64), np.asarray(tail, dtype=np.float64)
-    finite = np.isfinite(degrees)
+    finite = np.isfinite(degrees) & (degrees > 0)
     quantile: Floats = np.where(finite, -stdtrit(np.where(finite, degrees, 1.0), chance), -ndtri(chance))
-    return quantile
+    return np.where(degrees > 0, quantile, np.inf)
 
 
 def student_intervals(

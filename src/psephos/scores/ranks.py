@@ -58,6 +58,7 @@ __all__ = ["RankIntervals", "TopItems", "rank_intervals", "rank_intervals_from_e
 #: A variance of a difference below this part of the two variances is rounding error; it is taken to be this large.
 _LEAST_VARIANCE = 1e-12
 
+_GRID = 2000  # degrees of freedom whose quantiles are computed
 _BLOCK = 1 << 18  # items times draws held at once: they stay in a cache
 
 
@@ -149,8 +150,9 @@ def rank_intervals(
         Shape ``(m,)``: equal where two scores can be compared. A difference of two others is never sure, whatever the
         covariance says of it, and costs the rest nothing. All can be compared, if absent.
     freedom
-        Shape ``(m,)``, >= 1: degrees of freedom with which the variance of each score was estimated; infinite where it
-        is known, as all are if absent.
+        Degrees of freedom with which variances were estimated: of each score, shape ``(m,)``, of which a difference has
+        the lesser, or of each difference, shape ``(m, m)``. Infinite where it is known, as all are if absent; a
+        difference with freedom 0 is never sure.
 
     Returns
     -------
@@ -180,9 +182,12 @@ def rank_intervals(
             raise ParameterError(f"component_labels must have one entry an item ({len(x)}), got shape {labels.shape}")
         sd[labels[:, None] != labels[None, :]] = np.inf
     degrees = np.full(len(x), np.inf) if freedom is None else np.asarray(freedom, dtype=np.float64)
-    if degrees.shape != x.shape or not (degrees >= 1).all():
-        raise ParameterError(f"freedom must be >= 1, one an item ({len(x)}), got {freedom!r}")
-    least = float(degrees.min(initial=np.inf))
+    if degrees.shape not in (x.shape, sd.shape) or not (degrees >= 0).all():
+        raise ParameterError(f"freedom must be >= 0, one an item ({len(x)}) or a pair of items, got {freedom!r}")
+    if degrees.ndim == 1:
+        degrees = np.minimum(degrees[:, None], degrees[None, :])
+    sd[degrees <= 0] = np.inf
+    least = float(degrees[np.isfinite(sd) & ~np.eye(len(x), dtype=np.bool_)].min(initial=np.inf))
     live = vectors[:, values > 1e-10 * values.max(initial=0.0)]
     # Dimensions of the sphere: one for each contribution, and more than the errors span.
     sphere = max(least + 1.0, live.shape[1] + 1.0)
@@ -200,9 +205,20 @@ def rank_intervals(
     q = _quantile(found, level, sd)
     # The chance that a single difference exceeds q on the sphere, and what is exceeded with it by a Student t.
     tail = stdtr(sphere - 1.0, -q * math.sqrt((sphere - 1.0) / max(sphere - q * q, 1e-9 * sphere)))
-    each = student_quantile(tail, degrees)
-    both = np.maximum(each[:, None], each[None, :])
-    return _intervals(x, sd * both / both.max(), found, level, quantile=float(both.max()))
+    each = _student(float(tail), np.where(np.isfinite(sd), degrees, np.inf))
+    return _intervals(x, sd * each / each.max(), found, level, quantile=float(each.max()))
+
+
+def _student(tail: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quantiles of Student's law for a table of degrees of freedom; of many, on a grid, rounded up."""
+    values = np.unique(degrees)
+    if len(values) > _GRID:
+        finite = values[np.isfinite(values)]
+        steps = np.geomspace(finite[0], finite[-1] * (1.0 + 1e-12), _GRID)
+        degrees = np.where(np.isfinite(degrees), steps[np.searchsorted(steps, degrees, side="right") - 1], degrees)
+        values = np.unique(degrees)
+    quantiles: NDArray[np.float64] = student_quantile(tail, values)[np.searchsorted(values, degrees)]
+    return quantiles
 
 
 def rank_intervals_from_errors(
