@@ -19,6 +19,7 @@ __all__ = [
     "Exact",
     "check_choice",
     "check_integer",
+    "check_level",
     "check_real",
     "exact",
     "fold",
@@ -26,6 +27,7 @@ __all__ = [
     "nonnegative",
     "parse_delta",
     "parse_epsilon",
+    "percent_hint",
     "positive",
     "shorter",
 ]
@@ -136,8 +138,19 @@ def check_level(value: object) -> float:
     """
     level = check_real(value, "level", low=-1e300, high=1e300)
     if not 0 < level <= 0.9999:
-        raise ParameterError(f"level must be > 0 and <= 0.9999, got {value!r}")
+        raise ParameterError(f"level must be > 0 and <= 0.9999, got {value!r}{percent_hint(level)}")
     return level
+
+
+def percent_hint(share: object) -> str:
+    """What to write where a share was given in percent; nothing otherwise.
+
+    >>> percent_hint(95), percent_hint(0.95)
+    ('; 95 percent is 0.95', '')
+    """
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 1 < share < 100:
+        return ""
+    return f"; {share:g} percent is {share / 100:g}"
 
 
 def fold(text: str) -> str:

@@ -142,7 +142,7 @@ def test_mechanisms_without_a_table_are_refused(mechanism):
 def test_comparisons_are_refused():
     duels = Comparisons.from_columns(["a", "b"], [0], [1], [1], person=[0])
     for unit in ("person", "comparison"):
-        with pytest.raises(ParameterError, match="private_scores gives those of comparisons"):
+        with pytest.raises(ParameterError, match="scores of comparisons have their own"):
             private_consensus(duels, epsilon=1, unit=unit, level=0.9)
 
 

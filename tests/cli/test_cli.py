@@ -653,7 +653,7 @@ def test_xi_and_combinations_that_make_no_sense(psephos):
         (["--xi", "1e400"], "xi must be"),
         (
             ["--post-processing", "certified", "--mechanism", "borda"],
-            "post_processing certified is for noise on margins",
+            "--post-processing certified is for noise on margins",
         ),
     ):
         done = psephos("consensus", BURLINGTON, "--epsilon", "1", *options, code=2)

@@ -136,7 +136,8 @@ def test_guesses_from_files(plan, put):
     ]:
         assert words in plan("--people", "100", "--scores-guess", put(name, text), code=1).stderr
     assert (
-        "scores must be 5 numbers, one an item, got 2" in plan("--people", "1", "--scores-guess", "1,2", code=2).stderr
+        "--scores-guess must be 5 numbers, one an item, got 2"
+        in plan("--people", "1", "--scores-guess", "1,2", code=2).stderr
     )
     assert "got 'none.csv'" in plan("--people", "100", "--scores-guess", "none.csv", code=2).stderr
 
@@ -195,10 +196,10 @@ def test_undefined_tops_are_called_undefined(plan):
         ([], "give one of --people, --target-error, --target-top, --target-width, got none"),
         (["--people", "5", "--target-error", ".1"], "got --people and --target-error"),
         (["--people", "0"], "people must be a whole number >= 1"),
-        (["--target-error", "nan"], "target_error must be"),
-        (["--target-top", ".9"], "top must be given with target_top"),
-        (["--target-top", ".9", "--top", "2"], "scores must be a guess in which the best 2 stand apart"),
-        (["--target-width", "1"], "target_width must be > "),
+        (["--target-error", "nan"], "--target-error must be"),
+        (["--target-top", ".9"], "--top must be given with --target-top"),
+        (["--target-top", ".9", "--top", "2"], "--scores-guess must be a guess in which the best 2 stand apart"),
+        (["--target-width", "1"], "--target-width must be > "),
         (["--people", "5", "--unit", "comparison"], "pairs must be given"),
         (["--people", "5", "--pairs", "11"], "pairs must be a whole number >= 1 and <= 10, got 11"),
         (["--people", "5", "--link", "probit"], "link must be one of logistic, normal"),
@@ -207,7 +208,7 @@ def test_undefined_tops_are_called_undefined(plan):
         (["--people", "5", "--compare", "0"], "--compare must be a number from 1e-17"),
         (["--people", "5", "--picture", "plan.gif"], "picture must be a .png, .svg or .pdf file"),
         (["--people", "5", "--picture", "a.png", "--output", "a.png"], "must be different files"),
-        (["--people", "5", "--picture", "no/where/a.png"], "a.png"),
+        (["--people", "5", "--picture", "no/where/a.png"], "no folder 'no/where'"),
     ],
 )
 def test_usage_errors(plan, args, words):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from psephos.errors import DataError, DataWarning, ParameterError
 from psephos.pairwise import pairwise_margins
-from psephos.profile import Ballot, Profile
+from psephos.profile import Ballot, Comparisons, Profile
 from psephos.profile.profile import places_dtype
 
 AB = Ballot.strict([0, 1])
@@ -344,3 +344,16 @@ def test_r2_numpy_counts_behave_like_python_integers():
     assert all(type(count) is int for profile in (differ, agree) for count in profile.counts)
     assert pairwise_margins(differ).dtype == pairwise_margins(agree).dtype
     assert direct(counts=(np.int64(2**62), np.int64(2**62))).people == 2**63
+
+
+def test_the_repr_is_short_and_shows_no_cell_and_no_person():
+    names = [f"item {k}" for k in range(2000)]
+    profile = Profile.from_ballots(names, {Ballot.strict(range(2000)): 10**3000})
+    assert repr(profile) == "<Profile: over 10**3000 ballots of 2000 items 'item 0', 'item 1', 'item 2', ...>"
+    assert repr(Profile.from_ballots(["x" * 99], [Ballot()])) == f"<Profile: 1 ballot of 1 item '{'x' * 27}...'>"
+    duels = Comparisons.from_columns(
+        ["tea", "milk"], [0] * 5000, [1] * 5000, [1] * 5000, person=[0] * 5000, persons=("Ann",), items_source="seen"
+    )
+    assert repr(duels) == "<Comparisons: 5,000 comparisons by 1 person of 2 items as seen>"
+    assert "Ann" not in str(duels)
+    assert "tea" not in f"{duels}"

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
-from psephos._check import check_choice, check_real
+from psephos._check import check_choice, check_real, percent_hint
 from psephos.bootstrap.loss_protocol import (
     Array,
     Box,
@@ -454,7 +454,7 @@ def _check_level(value: object, name: str) -> float:
     try:
         return check_real(value, name, low=_LEAST_LEVEL, high=1 - _LEAST_LEVEL)
     except ParameterError:
-        raise ParameterError(f"{name} must be {allowed}, got {value!r}") from None
+        raise ParameterError(f"{name} must be {allowed}, got {value!r}{percent_hint(value)}") from None
 
 
 def _check_levels(levels: object) -> tuple[float, ...]:

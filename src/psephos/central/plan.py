@@ -165,7 +165,9 @@ def plan_consensus(
     if mechanism == "footrule" and cap is not None:
         raise ParameterError("mechanism footrule is for ballots: comparisons put no item in a place")
     if intervals and cap is not None:
-        raise ParameterError("rank intervals of a consensus are for ballots; private_scores gives those of comparisons")
+        raise ParameterError(
+            "rank intervals of a consensus are for ballots; private scores of comparisons have their own"
+        )
     if mechanism == "nuclear" and cap is not None:
         raise ParameterError("mechanism nuclear is for ballots: answers in cycles, as comparisons are, break its bound")
     if mechanism == "two-stage" and (cap is not None or people is None):

@@ -13,6 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 from psephos.cli import check, consensus, cost, ledger, plan, posterior, randomise, scores
+from psephos.cli.words import Command, plain
 
 __all__ = ["app", "run"]
 
@@ -23,17 +24,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("check")(check.check)
-app.command("cost")(cost.cost)
-app.command("consensus")(consensus.consensus)
-app.command("scores")(scores.scores)
-app.command("posterior")(posterior.posterior)
-app.command("randomise")(randomise.randomise)
+app.command("check", cls=Command)(check.check)
+app.command("cost", cls=Command)(cost.cost)
+app.command("consensus", cls=Command)(consensus.consensus)
+app.command("scores", cls=Command)(scores.scores)
+app.command("posterior", cls=Command)(posterior.posterior)
+app.command("randomise", cls=Command)(randomise.randomise)
 ledger_app = typer.Typer(help="What has been spent on each dataset.", no_args_is_help=True)
-ledger_app.command("show")(ledger.show)
+ledger_app.command("show", cls=Command)(ledger.show)
 app.add_typer(ledger_app, name="ledger")
 plan_app = typer.Typer(help="How many people, or how sure, before any data are collected.", no_args_is_help=True)
-plan_app.command("local")(plan.local)
+plan_app.command("local", cls=Command)(plan.local)
 app.add_typer(plan_app, name="plan")
 
 
@@ -80,8 +81,10 @@ def run() -> None:
         _fail(error, 1)
     except BudgetError as error:
         _fail(error, 3)
-    except (PsephosError, OSError) as error:
+    except PsephosError as error:
         _fail(error, 2)
+    except OSError as error:  # such as a closed terminal, outside of any command
+        _fail(OSError(plain(error)), 2)
     except MemoryError:
         _fail(MemoryError("the data need more memory than there is"), 2)
 

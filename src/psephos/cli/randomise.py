@@ -55,6 +55,7 @@ def randomise(
     items: ItemsOption = None,
     items_public_as_seen: ItemsPublicOption = False,
     strict: StrictOption = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="--output may replace a file that exists.")] = False,
 ) -> None:
     """Randomise ballots or comparisons as each person's device would: one report a person, JSON Lines.
 
@@ -66,6 +67,10 @@ def randomise(
     from psephos.profile import Comparisons
 
     check_files(output, file=file, ledger=None, items=items, dataset=None, budget=None, request_id=None)
+    if output is not None and output.is_file() and not overwrite:
+        raise ParameterError(
+            f"--output {str(output)!r} exists, and new reports would spend their epsilon again: --overwrite replaces it"
+        )
     if pairs is not None and pairs != "all" and not (pairs.isascii() and pairs.isdigit() and len(pairs) < 10):
         raise ParameterError(f"--pairs must be a whole number >= 1, or 'all', got {pairs!r}")
     number = int(pairs) if pairs is not None and pairs != "all" else pairs

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from psephos._check import check_choice
 from psephos.errors import DataError, ParameterError
-from psephos.profile.names import check_items, require_items
+from psephos.profile.names import check_items, items_shown, require_items
 from psephos.profile.profile import ItemsSource
 from psephos.profile.repair import OrderFault
 from psephos.profile.seen_items import require_public_looking
@@ -45,7 +45,7 @@ def parse_weight(text: str) -> Fraction:
     return weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Comparisons:
     """A table of comparisons. Build one with :meth:`from_columns` or a reader.
 
@@ -157,6 +157,12 @@ class Comparisons:
     def records(self) -> int:
         """The number of comparisons: a public fact."""
         return len(self.left)
+
+    def __repr__(self) -> str:
+        records, people = self.records, len(self.persons or ())
+        by = "" if self.persons is None else f" by {people:,} {'person' if people == 1 else 'people'}"
+        shown = items_shown(self.items, self.items_source)
+        return f"<Comparisons: {records:,} {'comparison' if records == 1 else 'comparisons'}{by} of {shown}>"
 
     def with_items_public(self) -> Comparisons:
         """The same table, its items as seen declared public by the holder; a release says so.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from psephos._check import fold, is_unicode
 from psephos.errors import DataError, DataWarning, ParameterError
 
-__all__ = ["ItemIndex", "check_items", "require_items", "require_public_items"]
+__all__ = ["ItemIndex", "check_items", "items_shown", "require_items", "require_public_items"]
 
 
 def require_items(items: Iterable[object], *, source: str | None = None) -> tuple[str, ...]:
@@ -62,6 +62,19 @@ def check_items(items: Iterable[object], *, source: str | None = None) -> tuple[
             )
         near[key] = name
     return names
+
+
+def items_shown(items: Sequence[str], items_source: str) -> str:
+    """How many items there are, and the first few of a public list; names seen in the data are not shown.
+
+    >>> items_shown(["tea", "coffee", "water", "milk"], "declared"), items_shown(["Ann"], "seen")
+    ("4 items 'tea', 'coffee', 'water', ...", '1 item as seen')
+    """
+    text = f"{len(items)} item{'' if len(items) == 1 else 's'}"
+    if items_source == "seen":
+        return f"{text} as seen"
+    first = ", ".join(repr(name if len(name) <= 30 else name[:27] + "...") for name in items[:3])
+    return f"{text} {first}" + (", ..." if len(items) > 3 else "")
 
 
 class ItemIndex:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from psephos._check import check_choice, check_integer
 from psephos.errors import DataError, ParameterError
 from psephos.profile.ballot import Ballot
-from psephos.profile.names import ItemIndex, check_items, require_items
+from psephos.profile.names import ItemIndex, check_items, items_shown, require_items
 from psephos.profile.seen_items import require_public_looking
 
 __all__ = ["MOST_PEOPLE", "ItemsSource", "Places", "Profile", "Support", "places_dtype"]
@@ -76,7 +76,7 @@ class Support:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Profile:
     """Distinct ballots with multiplicities. Build one with a ``from_`` constructor or a reader.
 
@@ -361,6 +361,12 @@ class Profile:
         if not isinstance(other, Profile):
             return NotImplemented
         return self.items == other.items and dict(self.ballots()) == dict(other.ballots())
+
+    def __repr__(self) -> str:
+        people = self.people
+        many = f"{people:,}" if people < 10**15 else f"over 10**{len(str(people)) - 1}"
+        shown = items_shown(self.items, self.items_source)
+        return f"<Profile: {many} {'ballot' if people == 1 else 'ballots'} of {shown}>"
 
     __hash__ = None  # type: ignore[assignment]
 

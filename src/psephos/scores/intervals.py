@@ -36,7 +36,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 from scipy.special import ndtri, stdtrit
 
-from psephos._check import check_real
+from psephos._check import check_real, percent_hint
 from psephos.errors import ParameterError
 from psephos.scores.answers import LEAST_DENSITY, as_answers, laplacian, real_array
 from psephos.scores.links import LOGISTIC, Link, as_link
@@ -254,9 +254,9 @@ def normal_intervals(centre: npt.ArrayLike, errors: npt.ArrayLike, *, level: flo
     >>> normal_intervals([1.0], [0.5], level=0.95).round(6).tolist()
     [[0.020018, 1.979982]]
     """
-    chance = check_real(level, "level", low=0.0, high=1.0)
+    chance = check_real(level, "level", low=-1e300, high=1e300)
     if not 0.0 < chance < 1.0:
-        raise ParameterError(f"level must be > 0 and < 1, got {level!r}")
+        raise ParameterError(f"level must be > 0 and < 1, got {level!r}{percent_hint(level)}")
     middle = np.asarray(centre, dtype=np.float64)
     width = float(ndtri(0.5 + chance / 2.0)) * np.asarray(errors, dtype=np.float64)
     return np.stack([middle - width, middle + width], axis=-1)

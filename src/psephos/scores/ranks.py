@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from psephos._check import check_integer, check_real
+from psephos._check import check_integer, check_real, percent_hint
 from psephos.errors import ParameterError
 from psephos.scores.intervals import student_quantile
 
@@ -308,9 +308,9 @@ def _intervals(
     level: float,
     quantile: float | None = None,
 ) -> RankIntervals:
-    target = check_real(level, "level", low=0.0, high=1.0)
+    target = check_real(level, "level", low=-1e300, high=1e300)
     if not 0 < target < 1:
-        raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}")
+        raise ParameterError(f"level must lie strictly between 0 and 1, got {level!r}{percent_hint(level)}")
     m, draws = len(x), len(maxima)
     comparable = np.isfinite(sd)
     if quantile is None:
