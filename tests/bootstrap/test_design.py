@@ -149,7 +149,7 @@ def test_p18_asymmetric_bounds_are_not_made_symmetric():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"scaling": "standard"}, "scaling must be one of unit, symmetric, none, got 'standard'"),
+        ({"scaling": "standard"}, "scaling must be one of unit, symmetric, auto, none, got 'standard'"),
         ({"response_kind": "count"}, "response_kind must be one of real, binary"),
         ({"response": ""}, "response must be"),
         ({"response": "a"}, "covariates must not hold the response, got 'a'"),
@@ -187,7 +187,7 @@ ends = st.tuples(st.floats(-1e4, 1e4), st.floats(1e-3, 1e4)).map(lambda pair: (p
 @given(
     bounds=st.lists(ends, min_size=1, max_size=4),
     intercept=st.booleans(),
-    scaling=st.sampled_from(["unit", "symmetric", "none"]),
+    scaling=st.sampled_from(["unit", "symmetric", "auto", "none"]),
     values=st.lists(st.floats(-1e5, 1e5), min_size=4, max_size=4),
 )
 @example(bounds=[(0.1, 0.7), (-0.3, 0.1)], intercept=True, scaling="symmetric", values=[9, 9, 9, 9])
@@ -214,7 +214,7 @@ def test_no_scaled_vector_is_longer_than_its_bound(bounds, intercept, scaling, v
 @given(
     seed=st.integers(0, 2**32 - 1),
     intercept=st.booleans(),
-    scaling=st.sampled_from(["unit", "symmetric", "none"]),
+    scaling=st.sampled_from(["unit", "symmetric", "auto", "none"]),
     scale=st.sampled_from([1.0, 500.0, 0.01]),
 )
 def test_predictions_agree_in_original_units(seed, intercept, scaling, scale):
@@ -256,7 +256,7 @@ def test_boxes_come_from_public_bounds():
     assert symmetric.coefficient_box() == ((-2.5, 2.5),)
     grams = Design.from_formula("g ~ a", bounds={"a": (0, 1), "g": (0, 5000)}, response_scale=500)
     assert grams.response_bounds == (0, 10)
-    assert grams.scale_box() == (0.01, 10)
+    assert grams.scale_box() == (0.00001, 10)
     binary = Design(response="y", covariates=("a",), bounds={"a": (0, 1)}, response_kind="binary")
     assert binary.response_bounds == (0, 1)
     with pytest.raises(ParameterError, match="reach must be"):

@@ -205,7 +205,7 @@ def test_one_hostile_record_moves_no_release_farther_than_accounted(name):
     """
     loss, others = LOSSES[name], people(name, 7, np.random.default_rng(3))
     reached = {"VectorSum": 0.0, "GramSum": 0.0}
-    for seed in range(4):
+    for seed in range(6):
         totals, ends = [], set()
         for record in hostile(name):
             both = tuple(np.concatenate([part, one]) for part, one in zip(others, record, strict=True))

@@ -283,7 +283,7 @@ def test_names_that_a_format_cannot_hold_are_refused_before_the_debit(here, duel
         (["--model", "huber", "--levels", "0.5"], "--levels is for --model quantile"),
         (["--model", "bradley-terry"], "--formula is for --model huber, quantile, mean, logistic"),
         (["--model", "mean"], "--model mean takes no covariates"),
-        (["--scaling", "none"], "scaling must be one of symmetric, unit"),
+        (["--scaling", "none"], "scaling must be one of auto, symmetric, unit"),
         (["--clip", "1"], "--clip is for --model mean"),
         (["--items", "wages.csv"], "--items is for --model bradley-terry"),
         (["--max-comparisons", "1"], "--max-comparisons is for --model bradley-terry"),

@@ -4,7 +4,8 @@ Each covariate has bounds that anybody may know; values outside are moved to the
 private and kept nowhere. The bounds, never the data, scale a column:
 
     z = (x - o) / w      ``unit``: o = low, w = high - low, so z in [0, 1];   ``symmetric``: o = middle, w = half the
-                         range, so z in [-1, 1];   ``none``: o = 0, w = 1
+                         range, so z in [-1, 1];   ``none``: o = 0, w = 1;
+    ``auto``: ``unit`` where low = 0 and high = 1, so that 0 and 1 stay what they are, else ``symmetric``
 
 and without an intercept o = 0 and w = max(|low|, |high|), since a shift would need one. The largest norm R of a scaled
 vector (the intercept's 1 included) follows from the bounds alone; it is sqrt(p) in the unit box. With y / s for the
@@ -33,7 +34,8 @@ from psephos.errors import DataError, ParameterError
 
 __all__ = ["Columns", "Design", "Formula", "Scaling", "parse_formula", "read_columns_csv"]
 
-Scaling = Literal["unit", "symmetric", "none"]
+Scaling = Literal["unit", "symmetric", "auto", "none"]
+SCALINGS: tuple[Scaling, ...] = ("unit", "symmetric", "auto", "none")
 INTERCEPT = "intercept"
 
 _WIDEST, _NARROWEST = 1e100, 1e-100
@@ -62,7 +64,7 @@ class Design:
     intercept
         Whether a coordinate ``intercept``, always 1, comes first.
     scaling
-        ``"unit"``, ``"symmetric"`` or ``"none"``, see the module.
+        ``"unit"``, ``"symmetric"``, ``"auto"`` or ``"none"``, see the module.
     response_scale
         A public divisor > 0 of the response: 500 turns grams of birthweight into numbers of size 1 to 10, for which
         a bandwidth of 0.1 is small.
@@ -100,7 +102,7 @@ class Design:
     covariate_bound: float = field(init=False)
 
     def __post_init__(self) -> None:
-        check_choice(self.scaling, "scaling", ("unit", "symmetric", "none"))
+        check_choice(self.scaling, "scaling", SCALINGS)
         check_choice(self.response_kind, "response_kind", ("real", "binary"))
         if not isinstance(self.intercept, bool):
             raise ParameterError(f"intercept must be True or False, got {self.intercept!r}")
@@ -177,9 +179,8 @@ class Design:
             return np.zeros(len(ends)), np.ones(len(ends))
         if not self.intercept:
             return np.zeros(len(ends)), np.abs(ends).max(axis=1)
-        if self.scaling == "unit":
-            return low, high - low
-        return low / 2 + high / 2, (high - low) / 2
+        unit = np.array(self.scaling == "unit") | ((self.scaling == "auto") & (low == 0) & (high == 1))
+        return np.where(unit, low, low / 2 + high / 2), np.where(unit, high - low, (high - low) / 2)
 
     def _scaled_ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The least and the largest scaled value of each covariate, by the very operations that scale a value.
@@ -280,13 +281,16 @@ class Design:
         return tuple(([(low - room, high + room)] if self.intercept else []) + slopes)
 
     def scale_box(self) -> tuple[float, float]:
-        """A public box for the scale of errors: from a thousandth of the (scaled) response's range to all of it.
+        """A public box for the scale of errors: from a millionth of the (scaled) response's range to all of it.
+
+        A response's bounds may be far too wide, and a scale that was held at the end of its box would not be that of
+        the errors.
 
         >>> Design(response="y", covariates=(), bounds={"y": (0, 10)}, response_scale=2).scale_box()
-        (0.005, 5.0)
+        (5e-06, 5.0)
         """
         low, high = self._needed_response_bounds("a scale box")
-        return (high - low) / 1000, high - low
+        return (high - low) / 1e6, high - low
 
     def _needed_response_bounds(self, purpose: str) -> tuple[float, float]:
         if self.response_bounds is None:

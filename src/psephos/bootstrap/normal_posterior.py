@@ -12,11 +12,13 @@ were released, and the law of each noise is public. A draw puts all that is not 
 That is the posterior under flat priors on the three. Where noise on the curvature is small beside it, draws are normal
 with the covariance ``H^-1 (V / n + s^2 I) H^-1``: that of the sandwich estimator (Huber 1967; White 1982), and the
 known noise. Where it is not, a direction of theta is hardly known: in some H_b it bends by less than the noise, and
-there a draw may be anywhere in the parameter's box. So intervals widen rather than lie.
+there a draw may be anywhere that the parameter's box allows, along that direction alone. So intervals widen rather than
+lie, and those of what the data do tell do not pay for the others.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,7 +48,9 @@ _ARRAYS = ("frame", "place", "gradient", "curvature", "curvature_sd", "scores")
 #: Draws of (curvature, scores' covariance); draws of theta go through them in turn.
 WORLDS = 256
 _FLAT = 1e-9  # of a matrix's largest eigenvalue: what bends less does not bend
-_NOISE = 1.0  # standard deviations of a curvature's noise: nor does what bends less than these
+_LONG = 0.5  # of the box, in one coordinate: a step that ends where the box does
+_BESIDE = 0.01  # of the coordinate that a direction moves most: what it moves less does not bound it
+_HIDDEN = 2.0  # standard deviations of the noise of a curvature in one direction: nor does what bends less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,21 +166,94 @@ class NormalPosterior(Saved):
 
         ``(worlds, L, r, r)`` and ``(worlds, each, L, r)`` to ``(L, worlds * each, d)``.
         """
-        values, vectors = np.linalg.eigh(curvature)
-        least = np.maximum(_FLAT * np.abs(values).max(axis=-1, keepdims=True), _NOISE * self.curvature_sd[:, None])
-        flat = (values <= least)[:, None]
-        ways = self.frame @ vectors  # (worlds, L, d, r)
-        along = np.einsum("wlji,wklj->wkli", vectors, gradients) / np.where(flat, 1.0, values[:, None])
-        reach = float(np.max(np.array(self.upper) - np.array(self.lower)))
-        elsewhere = np.zeros(along.shape) if rng is None else rng.uniform(-reach, reach, along.shape)
-        elsewhere = elsewhere / np.linalg.norm(ways, axis=-2)[:, None]
-        steps = np.einsum("wlij,wklj->wkli", ways, np.where(flat, elsewhere, along))
-        found = self.place - steps
-        logs = list(self.logs)
+        logs, place = list(self.logs), self.place
+        low, high = (np.array(end) - place for end in (self.lower, self.upper))
+        for ends, bounds in ((low, self.lower), (high, self.upper)):  # of the steps y
+            ends[:, logs] = place[:, logs] * np.log(np.array(bounds)[logs] / place[:, logs])
+        steps = self._steps(curvature, gradients, self.frame, low, high, rng)
+        columns = self.frame[logs].any(axis=0)
+        if columns.any() and not columns.all():  # beside a scale that is held at the end of its box
+            cut = np.clip(steps[..., logs], low[:, logs], high[:, logs])
+            held = (cut != steps[..., logs]).any(axis=-1)
+            if held.any():
+                rest, scales = np.flatnonzero(~columns), np.flatnonzero(columns)
+                moved = cut @ np.linalg.inv(self.frame[logs][:, scales]).T
+                beside = curvature[..., rest[:, None], scales]
+                pushed = gradients[..., rest] - np.einsum("wlij,wklj->wkli", beside, moved)
+                alone = self._steps(curvature[..., rest[:, None], rest], pushed, self.frame[:, rest], low, high, rng)
+                steps = np.where(held[..., None], alone, steps)
+                steps[..., logs] = cut
+        found = place + steps
         with np.errstate(over="ignore"):
-            found[..., logs] = self.place[:, logs] * np.exp(-steps[..., logs] / self.place[:, logs])
+            found[..., logs] = place[:, logs] * np.exp(steps[..., logs] / place[:, logs])
         found = np.clip(found, self.lower, self.upper)
-        return np.moveaxis(found.reshape(-1, *self.place.shape), 0, 1)
+        return np.moveaxis(found.reshape(-1, *place.shape), 0, 1)
+
+    def _steps(
+        self,
+        curvature: Floats,
+        gradients: Floats,
+        frame: Floats,
+        low: Floats,
+        high: Floats,
+        rng: np.random.Generator | None,
+    ) -> Floats:
+        """Newton steps y, ``(worlds, each, L, d)``, that keep to ``low <= y <= high`` where they are long.
+
+        A step along an eigenvector that would take half of the box ends where the box does, and moves no coordinate
+        beside its direction; those that bend most come first. Where nothing bends the last step is along a random way
+        among such directions, uniform over twice what the box allows and cut to that: a quarter of them is at either
+        end.
+        """
+        values, vectors = np.linalg.eigh(curvature)
+        least = np.maximum(_FLAT * np.abs(values).max(axis=-1, keepdims=True), self._hidden()[:, None])
+        flat = values <= least
+        width = np.maximum(high - low, 1e-300)
+        ways = frame @ vectors  # (worlds, L, d, r)
+        parts = ways / width[..., None]  # of the box, by a step of 1
+        most = np.maximum(np.abs(parts).max(axis=-2), 1e-300)
+        along = -np.einsum("wlji,wklj->wkli", vectors, gradients) / np.where(flat, 1.0, values)[:, None]
+        along = np.where(flat[:, None], 0.0, along)
+        with np.errstate(over="ignore"):
+            far = np.abs(along) * most[:, None] > _LONG
+        near: Floats = np.einsum("wlij,wklj->wkli", ways, np.where(far, 0.0, along))
+        loose = flat.any(axis=-1)[:, None]
+        if not far.any() and (rng is None or not loose.any()):
+            return near
+        below, above = low / width, high / width  # from here on in parts of the box
+        steps = np.clip(near / width, below, above)
+        for j in np.flatnonzero(far.any(axis=(0, 1, 2)))[::-1]:
+            way = (parts[..., j] / most[..., j, None])[:, None]
+            with np.errstate(over="ignore"):
+                step = np.clip(along[..., j] * most[:, None, :, j], *_chord(steps, way, below, above))
+            steps = steps + way * np.where(far[..., j], step, 0.0)[..., None]
+        if rng is not None and loose.any():
+            basis, sizes, _ = np.linalg.svd(
+                np.where(flat[..., None, :], parts / most[..., None, :], 0.0), full_matrices=False
+            )
+            basis = basis * (sizes > _FLAT)[..., None, :]
+            aim = rng.uniform(size=steps.shape)
+            aim = np.where(rng.random(aim.shape[:-1])[..., None] < 0.5, aim, np.round(aim))  # half of them corners
+            way = np.einsum("wlij,wlmj,wklm->wkli", basis, basis, below + aim - steps, optimize=True)
+            begin, end = _chord(steps, way, below, above)
+            step = np.clip(begin + (end - begin) * rng.uniform(-0.5, 1.5, begin.shape), begin, end)
+            steps = steps + way * np.where(loose, step, 0.0)[..., None]
+        changed = loose | far.any(axis=-1)
+        return np.asarray(np.where(changed[..., None], width * steps, near))
+
+    def _hidden(self) -> Floats:
+        """What an eigenvalue of a drawn curvature is above, where noise does not hide it: ``(L,)``.
+
+        The largest eigenvalue of noise in m directions, of standard deviation s on the diagonal, is about s sqrt(2 m),
+        and what is drawn holds twice the noise: so 2 s sqrt(m), for the largest m such that m eigenvalues that were
+        released are below that. If there is none such, s.
+        """
+        found = []
+        for values, sd in zip(np.linalg.eigvalsh(self.curvature), self.curvature_sd, strict=True):
+            many = np.arange(1, len(values) + 1)
+            hidden = np.flatnonzero(values <= _HIDDEN * np.sqrt(many) * sd)  # values increase
+            found.append(sd * (_HIDDEN * math.sqrt(hidden[-1] + 1) if len(hidden) else 1.0))
+        return np.array(found)
 
     def to_bytes(self) -> bytes:
         """The posterior as the bytes of an ``.npz`` archive (:mod:`psephos.bootstrap.archive`)."""
@@ -226,6 +303,21 @@ class NormalPosterior(Saved):
                 raise ParameterError(f"not a saved posterior: {name} must be finite doubles of shape {shape}")
         if not (self.curvature_sd >= 0).all():
             raise ParameterError("not a saved posterior: curvature_sd must be >= 0")
+
+
+def _chord(steps: Floats, way: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """How far back and forth the way leads from steps within a box, in parts of that: <= 0 and >= 0.
+
+    A coordinate that the way moves by less than a hundredth as much as another does not end it.
+    """
+    size = np.abs(way)
+    bears = size > _BESIDE * size.max(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ends = np.sort([(low - steps) / way, (high - steps) / way], axis=0)
+    begin = np.where(bears, ends[0], -np.inf).max(axis=-1)
+    end = np.where(bears, ends[1], np.inf).min(axis=-1)
+    some = bears.any(axis=-1)
+    return np.where(some, np.minimum(begin, 0.0), 0.0), np.where(some, np.maximum(end, 0.0), 0.0)
 
 
 def hardly_known_of(draws: PosteriorDraws, lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[str, ...]:

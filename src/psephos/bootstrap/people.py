@@ -43,8 +43,9 @@ REGRESSIONS = (HuberLoss, LogisticLoss, QuantileLoss)
 
 _LEVERAGE = 6.0  # times its mean: what a record's leverage counts at most
 _FLOOR = 1.5  # standard deviations of its noise that an eigenvalue of a second moment is taken for at least
+_WEAK = 0.4  # of the mean eigenvalue: one below this, and below what noise explains, is known to be small
 _FRESH = 0.5  # part of the newest curvature in that of a pilot step, unless it is clear of noise by itself
-_RAISE = 3.0  # standard deviations of its noise by which a curvature is raised for a step
+_RAISE = 3.0  # standard deviations of its noise by which a curvature is raised for a step; what noise explains
 _PIECE = 16_384  # people at a time, at most
 _ENTRIES = 2**22  # of the rows of their curvature, at most
 _MOST_COORDINATES = 2**10  # their squares are released, and whole matrices factored
@@ -81,6 +82,7 @@ class People:
     events: list[RoundedGaussianEvent] = field(default_factory=list)
     frame: Floats = field(init=False)  # (d, r): columns are the directions in which all is measured
     weights: Floats = field(init=False)  # (n,): what each record counts
+    weak: NDArray[np.bool_] = field(init=False)  # (r,): directions in which covariates are known to vary hardly
     growth: float = 1.0  # by how much a column of the frame has grown since bounds were sized for it
     leverage: float | None = None  # the largest that covariates have in the frame, once it is found
 
@@ -88,6 +90,7 @@ class People:
         self.records = tuple(finite_numbers(column) for column in self.records)
         self.weights = np.ones(self.count)
         d = len(self.loss.names)
+        self.weak = np.zeros(d - len(self.loss.flat_directions), dtype=bool)
         flat = np.array(self.loss.flat_directions).reshape(-1, d)
         self.frame = np.linalg.qr(np.concatenate([flat, np.eye(d)]).T)[0][:, len(flat) :] if len(flat) else np.eye(d)
 
@@ -112,7 +115,7 @@ class People:
         if not isinstance(loss, REGRESSIONS):
             return
         p = len(loss.covariates)
-        stretch, bound = np.eye(p), loss.covariate_bound**2
+        stretch, bound, weak = np.eye(p), loss.covariate_bound**2, np.zeros(p, dtype=bool)
         for share in shares:
             total = GramSum(p, bound=bound)
             for piece, _ in self._pieces():
@@ -122,15 +125,23 @@ class People:
             middle = max(float(values.mean()), _FLOOR * sd)
             spread = float(np.sum((values - middle) ** 2))
             seen = max(0.0, 1 - sd**2 * p * (p + 1) / 2 / max(spread, 1e-300))  # of the spread: the rest is noise
-            values = np.maximum(middle + seen * (values - middle), _FLOOR * sd)
+            values = middle + seen * (values - middle)
+            weak = (values <= _RAISE * sd) & (_RAISE * sd <= _WEAK * middle)
+            values = np.maximum(values, _FLOOR * sd)
             stretch = stretch @ (vectors / np.sqrt(values))
             bound = min(loss.covariate_bound**2 * float(np.linalg.norm(stretch, 2)) ** 2, _LEVERAGE * p)
         self.frame[:p, :p] = stretch
         self.frame[p:, p:] *= SCALE_STRETCH
+        self.weak[:p] = weak
         self.leverage = round_up(bound)
         for piece, weights in self._pieces():
             leverages = np.sum((piece[0] @ stretch) ** 2, axis=-1)
             weights[:] = np.minimum(1.0, self.leverage / np.maximum(leverages, 1e-300))
+
+    @property
+    def log_columns(self) -> NDArray[np.bool_]:
+        """Which directions of the frame are those of logarithmic scales: ``(r,)``."""
+        return np.asarray(self.frame[list(self.loss.log_coordinates)].any(axis=0))
 
     def move_frame(self, before: Floats, after: Floats) -> None:
         """Take logarithmic scales along to another place: what was theta_j in the frame becomes theta_j after."""
@@ -251,29 +262,72 @@ def find_pilot(people: People, shares: list[Fraction]) -> tuple[Floats, float]:
         part = np.where(clear | (pooled is None), 1.0, _FRESH)
         pooled = curvature if pooled is None else pooled + part[:, None, None] * (curvature - pooled)
         spread = np.hypot((1 - part) * spread, part * sds)
-        place = stepped(place, gradient, pooled, spread, people=people)
+        place = stepped(place, gradient, pooled, spread, noise=noise, people=people)
     return place, noise
 
 
-def stepped(place: Floats, gradient: Floats, curvature: Floats, sds: Floats, *, people: People) -> Floats:
+def stepped(place: Floats, gradient: Floats, curvature: Floats, sds: Floats, *, noise: float, people: People) -> Floats:
     """One damped Newton step at each level, ``(L, d)``: post-processing of what was released.
 
-    The curvature is raised by three standard deviations of its noise, which shortens steps in directions that the noise
-    hides. On a logarithmic scale t of theta_j the gradient is ``theta_j g_j``, and the curvature is raised by its size:
-    so no step in t is much longer than 1.
+    The curvature H is raised by three standard deviations of its noise, which shortens steps in directions that the
+    noise hides. The step z is where ``|g + H z|^2 / noise^2 + |(theta + frame z - start) / half of the box|^2`` is
+    least: what moves the loss by less than the noise stays near the start, in place of straying to a corner of the box.
+
+    On a logarithmic scale t of theta_j the gradient is ``theta_j g_j``, and the curvature is raised by its size: so no
+    step in t is much longer than 1. Where t is cut, by 1 or by the box, the others take the step that goes with that.
     """
-    logs = np.isin(np.arange(place.shape[1]), people.loss.log_coordinates)
+    loss = people.loss
+    lower, upper, start = (np.asarray(end, dtype=np.float64) for end in (loss.lower, loss.upper, loss.start))
+    logs = np.isin(np.arange(place.shape[1]), loss.log_coordinates)
+    columns = people.log_columns
     after = np.empty_like(place)
     for i, (theta, slope) in enumerate(zip(place, gradient.reshape(len(place), -1), strict=True)):
         scale = np.where(logs, theta, 1.0)
         frame = people.frame / scale[:, None]
+        low, high, middle = (_on_logs(end, logs) - _on_logs(theta, logs) for end in (lower, upper, start))
         raised = curvature[i] + _RAISE * sds[i] * np.eye(len(slope))
-        if logs.any():
-            raised = raised + (frame.T * np.where(logs, np.abs(np.linalg.solve(frame.T, slope)), 0.0)) @ frame
-        values, vectors = np.linalg.eigh(raised)
-        step = -frame @ (vectors @ ((vectors.T @ slope) / np.maximum(values, sds[i])))
-        after[i] = np.where(logs, theta * np.exp(np.where(logs, np.clip(step, -1, 1), 0.0)), theta + step)
-    return np.clip(after, people.loss.lower, people.loss.upper)
+        if columns.any():
+            of_logs = np.abs(np.linalg.solve(frame[logs][:, columns].T, slope[columns]))
+            raised = raised + (frame[logs].T * of_logs) @ frame[logs]
+        step = _regular_step(slope, raised, frame, low, high, middle, noise=noise, least=sds[i])
+        if columns.any():
+            cut = np.clip(frame[logs] @ step, np.maximum(low[logs], -1), np.minimum(high[logs], 1))
+            step[columns] = np.linalg.solve(frame[logs][:, columns], cut)
+            if not columns.all():
+                rest = np.ix_(~columns, ~columns)
+                pushed = slope[~columns] + raised[np.ix_(~columns, columns)] @ step[columns]
+                step[~columns] = _regular_step(
+                    pushed, raised[rest], frame[:, ~columns], low, high, middle, noise=noise, least=sds[i]
+                )
+        moved = frame @ step
+        after[i] = np.where(logs, theta * np.exp(np.where(logs, moved, 0.0)), theta + moved)
+    return np.clip(after, lower, upper)
+
+
+def _regular_step(
+    slope: Floats,
+    curvature: Floats,
+    frame: Floats,
+    low: Floats,
+    high: Floats,
+    middle: Floats,
+    *,
+    noise: float,
+    least: float,
+) -> Floats:
+    """Of :func:`stepped`; ends and start are seen from the place."""
+    values, vectors = np.linalg.eigh(curvature)
+    values = np.maximum(values, least)
+    narrow = 2 / np.clip(high - low, 1e-100, None)
+    prior = noise * narrow[:, None] * frame @ vectors
+    rows = np.concatenate([np.diag(values), prior])
+    wanted = np.concatenate([-(vectors.T @ slope), noise * narrow * middle])
+    return np.asarray(vectors @ np.linalg.lstsq(rows, wanted, rcond=None)[0])
+
+
+def _on_logs(theta: Floats, logs: NDArray[np.bool_]) -> Floats:
+    """Of coordinates that move on a logarithmic scale, the logarithm."""
+    return np.where(logs, np.log(np.where(logs, theta, 1.0)), theta)
 
 
 def _check_shapes(records: Records, loss: ShippedLoss) -> None:

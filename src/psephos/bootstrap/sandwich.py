@@ -8,6 +8,8 @@ is near normal, a place near the minimiser and three noisy sums there say all
    first is about the identity. All that follows is measured in such coordinates z, ``theta = theta0 + frame z``, so
    that noise of one size in all directions suits all. A record's leverage, ``h = x' M^-1 x``, is p on average; one with
    ``h > 6 p`` counts ``6 p / h`` from here on, so that no record moves a mean by more than noise was sized for.
+   Directions in which covariates are known to vary hardly, as of collinear columns, are left out up to the last step:
+   the loss hardly changes there, and a search that strays along them strays into a corner of the box.
 2. **Pilot**: steps from the loss's public start, each with a noisy mean gradient and a noisy mean of curvatures that
    lie above the loss (:class:`psephos.bootstrap.loss_protocol.Curved`), so that steps do not overshoot. A scale
    or an exponential mean, of which that does not hold, moves on a logarithmic scale, by a factor e at most.
@@ -179,11 +181,14 @@ def shares_paid(plan: SandwichPlan, records: Records, loss: Loss, guarantee: Gua
 def _fitted(people: People, shares: list[Fraction], guarantee: Guarantee) -> NormalPosterior:
     loss = people.loss
     people.find_frame(shares[:2])
+    whole = people.frame
+    people.frame = whole[:, ~people.weak]
     place, _ = find_pilot(people, shares[2:-4])
     of_curvature, of_middle, of_scores, of_last = shares[-4:]
     curvature, sds = people.curvature(place, of_curvature * FIRST, majorising=False)
-    gradient, _ = people.gradient(place, of_middle)
-    before, place = place, stepped(place, gradient, curvature, sds, people=people)
+    gradient, noise = people.gradient(place, of_middle)
+    before, place = place, stepped(place, gradient, curvature, sds, noise=noise, people=people)
+    people.frame = whole
     people.move_frame(before, place)
     curvature, sds = people.curvature(place, of_curvature * (1 - FIRST), majorising=False)
     scores, scores_sd = people.scores(place, of_scores)

@@ -149,7 +149,7 @@ class _Fit:
         first = of_curvature * (1 if quantiles else FIRST)
         bends, bend_sds = people.curvature(before, first, majorising=False)
         gradient, noise = people.gradient(before, of_middle)
-        place = stepped(before, gradient, bends, bend_sds, people=people)
+        place = stepped(before, gradient, bends, bend_sds, noise=noise, people=people)
         shapes = _at_least(bends, _LEAST * bend_sds)
         r = people.frame.shape[1]
         curvature = [float(np.trace(shape)) / r for shape in shapes]

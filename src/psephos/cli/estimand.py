@@ -240,7 +240,7 @@ def model_of(
     if formula is None:
         example = "y ~ 1" if name == "mean" else "y ~ a + b"
         raise ParameterError(f"--formula is required for --model {name}, such as --formula '{example}'")
-    design = _design(name, formula, bounds, scaling or "symmetric", response_scale)
+    design = _design(name, formula, bounds, scaling or "auto", response_scale)
     loss = _loss(name, design, interval, LEVELS if levels is None else _numbers(levels), clip)
     return Model(name=name, design=design, loss=loss, box=interval, max_comparisons=None)
 
@@ -251,10 +251,11 @@ def _refuse_others(name: str, options: dict[str, tuple[bool, tuple[str, ...]]]) 
             raise ParameterError(f"{option} is for --model {', '.join(models)}, got --model {name}")
 
 
-# Symmetric is the default: a covariate that is centred in its bounds shares less with the intercept, and the slope of a
-# column stretched to twice the length has, in the column's units, half of the same noise.
+# Symmetric is the default but for columns from 0 to 1: a covariate that is centred in its bounds shares less with the
+# intercept, and the slope of a column stretched to twice the length has, in the column's units, half of the same noise.
+# 0 and 1 mark a group, which may be small: centred, the intercept would be that of people half in it.
 def _design(name: str, formula: str, bounds: Sequence[str], scaling: str, response_scale: float | None) -> Design:
-    check_choice(scaling, "scaling", ("symmetric", "unit"))
+    check_choice(scaling, "scaling", ("auto", "symmetric", "unit"))
     parsed = parse_formula(formula)
     if name == "mean" and (parsed.covariates or not parsed.intercept):
         raise ParameterError(f"--model mean takes no covariates: --formula 'y ~ 1', got {formula!r}")

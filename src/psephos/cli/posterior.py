@@ -86,7 +86,8 @@ def posterior(
         str | None,
         typer.Option(
             "--scaling",
-            help="How covariates are scaled: symmetric (-1 to 1, the default: less noise in slopes) or unit (0 to 1).",
+            help="How covariates are scaled: auto (the default: unit where bounds are 0:1, else symmetric), symmetric "
+            "(-1 to 1: less noise in slopes) or unit (0 to 1).",
         ),
     ] = None,
     response_scale: Annotated[
