@@ -126,7 +126,7 @@ def measure(
 
         def draw(plan=plan, mechanism=mechanism) -> dict[str, float]:
             if plan.law is None:
-                order, _ = drawn_order(profile, plan, unranked="last", xi=XI, time_limit=max(limit, 1.0), bits=bits)
+                order, *_ = drawn_order(profile, plan, unranked="last", xi=XI, time_limit=max(limit, 1.0), bits=bits)
                 return {"": costs.excess(order)}
             table, noise, _ = noisy_margins(costs.margins, plan, answers=profile.people, bits=bits)
             estimate = PairwiseEstimate(items=profile.items, margins=table, noise=noise)

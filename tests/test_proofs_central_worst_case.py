@@ -1495,8 +1495,8 @@ def test_bits_of_the_example():
 def test_precision_is_bounded():
     """The bounds on log2 1/eta of theorem 58."""
     for epsilon, delta, people, m in itertools.product((0.01, 1.0, 5.0), (0.4, 1e-9), (2, 10**6), (2, 5, 20)):
-        k, _ = largest_power(Fraction(delta / 16 / (1 + math.exp(epsilon))))
-        assert k <= 5 + math.log2((1 + math.exp(epsilon)) / delta)
+        k, _ = largest_power(min(Fraction(delta / 16 / (1 + math.exp(epsilon))), Fraction(1, people)))
+        assert k <= 5 + math.log2((1 + math.exp(epsilon)) / delta) + math.log2(people)
         orders = math.factorial(m)
         mixing = Fraction(1, 2 ** (people - 1).bit_length())
         k, _ = largest_power(Fraction(math.expm1(epsilon) / (1 + math.exp(epsilon))) * mixing / (2 * orders))

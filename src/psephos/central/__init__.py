@@ -6,7 +6,7 @@ from psephos.central.plan import MECHANISMS, Mechanism, Plan, plan_consensus
 from psephos.central.post_processing import POST_PROCESSINGS, PostProcessing, post_process
 from psephos.central.result import SCHEMA, Certificate, Consensus, release_from_json, release_to_json
 from psephos.central.scores import SCORES_SCHEMA, PrivateScores, private_scores, scores_from_json, scores_to_json
-from psephos.central.two_stage import ListMechanism, TwoStage, TwoStagePlan
+from psephos.central.two_stage import TwoStage, TwoStagePlan
 
 __all__ = [
     "MECHANISMS",
@@ -15,7 +15,6 @@ __all__ = [
     "SCORES_SCHEMA",
     "Certificate",
     "Consensus",
-    "ListMechanism",
     "MarginSensitivity",
     "Mechanism",
     "Plan",

@@ -34,10 +34,9 @@ from psephos.central.probe import ProbeScales, probe_margins
 from psephos.central.rank_sets import rank_sets, second_moment
 from psephos.central.result import Certificate, Consensus, complete_answers, release_from_json, release_to_json
 from psephos.central.shaped import ShapedScales, shaped_margins
-from psephos.central.two_stage import TwoStage, TwoStagePlan, two_stage_order
+from psephos.central.two_stage import Proved, TwoStage, TwoStagePlan, proved_of, two_stage_order
 from psephos.errors import ParameterError
 from psephos.kemeny import kemeny_cost, solve
-from psephos.kemeny.ptas import SchemeResult
 from psephos.kemeny.result import Placed
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
@@ -195,8 +194,8 @@ def private_consensus(
 
     def release_now() -> Release[Consensus]:
         if plan.law is None:
-            order, event = drawn_order(data, plan, unranked=unranked, xi=factor, time_limit=limit, bits=bits)
-            value = _drawn(data.items, order, plan, units)
+            order, proved, event = drawn_order(data, plan, unranked=unranked, xi=factor, time_limit=limit, bits=bits)
+            value = _drawn(data.items, order, plan, units, proved, factor)
         else:
             counted = exact_margins(data, plan, unranked, bits)
             table, noise, event = noisy_margins(counted, plan, answers=answers, bits=bits)
@@ -339,17 +338,20 @@ def drawn_order(
     xi: Fraction,
     time_limit: float,
     bits: BitSource,
-) -> tuple[tuple[int, ...], Event]:
-    """The released order, best first, of a mechanism that releases no table, and what ran."""
+) -> tuple[tuple[int, ...], Proved | None, Event]:
+    """The released order, best first, of a mechanism that releases no table, what is proved of it, and what ran."""
     if isinstance(plan.scales, TwoStagePlan) and isinstance(data, Profile):
         return two_stage_order(data, plan.scales, unranked=unranked, xi=xi, time_limit=time_limit, bits=bits)
     if plan.mechanism == "footrule" and isinstance(data, Profile) and isinstance(plan.scales, NoiseLaw):
-        return footrule_order(data, plan.scales, unranked=unranked, bits=bits)
+        order, event = footrule_order(data, plan.scales, unranked=unranked, bits=bits)
+        return order, None, event
     table = exact_margins(data, plan, unranked, bits)
     if plan.mechanism == "kwiksort" and isinstance(plan.scales, NoiseLaw):
         cap = 1 if plan.unit == "comparison" else plan.pairs
-        return kwiksort_order(table, plan.scales, pairs=cap, bits=bits)
-    return exponential_order(table, epsilon=plan.epsilon, cost_range=plan.margins.l1, bits=bits)
+        order, event = kwiksort_order(table, plan.scales, pairs=cap, bits=bits)
+        return order, None, event
+    order, gibbs = exponential_order(table, epsilon=plan.epsilon, cost_range=plan.margins.l1, bits=bits)
+    return order, None, gibbs
 
 
 def _consensus(
@@ -434,7 +436,7 @@ def _certified(
         noise = norm(m, plan.scales.scale, failure)
     else:
         raise ParameterError(f"certified is not for mechanism {plan.mechanism}")
-    closed = result.certificate
+    proved = proved_of(result, xi)
     return Consensus(
         tiers=tiers,
         order=order,
@@ -444,7 +446,7 @@ def _certified(
         gap=result.gap,
         cost_of_margins=kemeny_cost(estimate.margins, result.order, people=units),
         gap_relative=float(result.gap / result.cost) if result.gap else 0.0,
-        status="optimal" if closed == "exact" else "time_limit" if closed == "open" else "gap",
+        status="optimal" if proved.closed_by == "exact" else "time_limit" if proved.closed_by == "open" else "gap",
         unique=None if result.differing is None else not result.differing,
         method="certified",
         post_processing="certified",
@@ -456,8 +458,8 @@ def _certified(
         estimate=estimate,
         certificate=Certificate(
             xi=xi,
-            factor=_factor(result),
-            closed_by=closed,
+            factor=proved.factor,
+            closed_by=proved.closed_by,
             nearest=rounded.solver,
             distance=_up(rounded.distance, 1000),
             noise_norm=_up(noise, 1000),
@@ -467,19 +469,15 @@ def _certified(
     )
 
 
-def _factor(result: SchemeResult) -> Fraction | None:
-    if result.cost == result.lower_bound:
-        return Fraction(1)
-    return _up(result.cost / result.lower_bound, 10**6) if result.lower_bound else None
-
-
 def _up(x: Fraction, parts: int) -> Fraction:
     """Rounded up to this many parts of 1, so that a bound is short to write down."""
     return Fraction(math.ceil(x * parts), parts)
 
 
-def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: int) -> Consensus:
-    """A ranking without a table to certify it against."""
+def _drawn(
+    items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: int, proved: Proved | None, xi: Fraction
+) -> Consensus:
+    """A ranking whose table, if there is one, is not released."""
     return Consensus(
         tiers=tuple((items[i],) for i in order),
         order=tuple(items[i] for i in order),
@@ -499,4 +497,5 @@ def _drawn(items: tuple[str, ...], order: tuple[int, ...], plan: Plan, units: in
         units=units,
         pairs=plan.pairs,
         estimate=None,
+        certificate=None if proved is None else Certificate(xi=xi, factor=proved.factor, closed_by=proved.closed_by),
     )

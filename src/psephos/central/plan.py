@@ -93,8 +93,7 @@ class Plan:
         For ``probe`` the smaller, which it has if it measures scores; for ``two-stage`` that of margins it ranks by.
         """
         if isinstance(self.scales, TwoStagePlan):
-            sd = self.scales.margin_sd
-            return None if sd is None else sd * math.sqrt(self.items - 1)
+            return self.scales.margin_sd * math.sqrt(self.items - 1)
         if isinstance(self.scales, ProbeScales):
             return float(min(self.scales.row_sum, _MANY))
         if isinstance(self.law, PartedNoise):  # m - 1 of the m dimensions of row sums: their mean is 0

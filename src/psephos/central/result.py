@@ -40,12 +40,15 @@ _BOUNDS = ("xi", "factor", "distance", "noise_norm", "cost_bound")  # the exact 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What ``certified`` post-processing proves of a ranking, whatever the people said.
+    """What is proved of a ranking under the table that was solved, and by ``certified`` whatever the people said.
 
-    With probability at least :attr:`level` over the noise, the ranking costs at most :attr:`factor` times what the best
-    ranking costs, plus :attr:`excess` votes: one vote is one person who disagrees on one pair. Where unranked items are
-    missing, and for comparisons, costs count half a vote for each answer that was not given; a factor of 1 does not
-    care. N_m is the nuclear norm of the margins of one strict ballot (``docs/proofs/central_worst_case.md``).
+    The ranking costs at most :attr:`factor` times the least on the solved table. For ``two-stage`` this is its second
+    table, or that of the list, which has noise and is not released; all that follows here is ``None`` then. For
+    ``certified``, with probability at least :attr:`level` over the noise, the ranking costs at most :attr:`factor`
+    times what the best ranking costs, plus :attr:`excess` votes: one vote is one person who disagrees on one pair.
+    Where unranked items are missing, and for comparisons, costs count half a vote for each answer that was not given; a
+    factor of 1 does not care. N_m is the nuclear norm of the margins of one strict ballot
+    (``docs/proofs/central_worst_case.md``).
 
     Attributes
     ----------
@@ -56,7 +59,8 @@ class Certificate:
         lower bound is 0 and the cost is not.
     closed_by
         What proves it: ``exact`` (an optimum), ``bound`` (a lower bound by linear programming), ``scheme`` (one by
-        cutting the table in parts, :mod:`psephos.kemeny.ptas`), or ``open``: time ran out before 1 + xi was reached.
+        cutting the table in parts, :mod:`psephos.kemeny.ptas`), ``none`` (noise drove the second table of ``two-stage``
+        out of its bounds, and the ranking is a random one), or ``open``: time ran out before 1 + xi was reached.
     nearest
         How the solved table was found: ``none`` (the release itself was possible), ``clip``, or ``scs``.
     distance
@@ -71,17 +75,17 @@ class Certificate:
 
     xi: Fraction
     factor: Fraction | None
-    closed_by: Literal["exact", "bound", "scheme", "open"]
-    nearest: str
-    distance: Fraction
-    noise_norm: Fraction
-    cost_bound: Fraction
-    level: float
+    closed_by: Literal["exact", "bound", "scheme", "open", "none"]
+    nearest: str | None = None
+    distance: Fraction | None = None
+    noise_norm: Fraction | None = None
+    cost_bound: Fraction | None = None
+    level: float | None = None
 
     @property
     def excess(self) -> Fraction | None:
-        """``(1 + factor) cost_bound``, in votes; ``None`` without a factor."""
-        return None if self.factor is None else (1 + self.factor) * self.cost_bound
+        """``(1 + factor) cost_bound``, in votes; ``None`` without one of them."""
+        return None if self.factor is None or self.cost_bound is None else (1 + self.factor) * self.cost_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +132,8 @@ class Consensus:
         Intervals of the ranks by mean score, by position in ``estimate.items``, and the released second moment they
         use; ``None`` if they were not asked for.
     certificate
-        What ``certified`` post-processing proves; else ``None``.
+        What is proved of the ranking of ``certified`` post-processing, and of ``two-stage`` unless it is pure and in
+        bounded time; else ``None``.
 
     The mechanisms ``exponential``, ``kwiksort``, ``footrule`` and ``two-stage`` release a ranking and no table: all
     that speaks about a table is ``None``, and ``status`` is ``drawn``.
@@ -285,9 +290,9 @@ def _certificate_to_json(certificate: Certificate) -> dict[str, Any]:
 def _certificate_from_json(data: dict[str, Any] | None) -> Certificate | None:
     if data is None:  # answers stored by earlier versions have no such entry
         return None
-    numbers = {name: Fraction(data[name]) for name in _BOUNDS if name != "factor"}
+    numbers = {name: _number(data[name]) for name in _BOUNDS if name != "xi"}
     return Certificate(
-        factor=_number(data["factor"]),
+        xi=Fraction(data["xi"]),
         closed_by=data["closed_by"],
         nearest=data["nearest"],
         level=data["level"],

@@ -67,6 +67,17 @@ def consensus(
     xi: Annotated[
         str, typer.Option("--xi", help="certified, two-stage: cost at most 1 + xi times the least on the noisy table.")
     ] = "0.1",
+    constants: Annotated[
+        str | None,
+        typer.Option(
+            "--constants",
+            help="two-stage: exact (the default: noise that spends all of the budget), or published (of the proof).",
+            show_default=False,
+        ),
+    ] = None,
+    bounded_time: Annotated[
+        bool, typer.Option("--bounded-time", help="two-stage: every random draw takes a fixed number of bits.")
+    ] = False,
     level: Annotated[
         float | None,
         typer.Option("--level", help="Ballots: rank intervals that hold at once with this probability, such as .95."),
@@ -86,12 +97,18 @@ def consensus(
 ) -> None:
     """Release a consensus (Kemeny) ranking of a file under differential privacy, best first."""
     from psephos._check import check_choice
-    from psephos.central import private_consensus, release_to_json
+    from psephos.central import TwoStage, private_consensus, release_to_json
     from psephos.errors import ParameterError
     from psephos.privacy import Ledger
     from psephos.profile import Comparisons
 
     check_choice(output_format, "format", ("table", "csv", "json"))
+    options = None
+    if constants is not None or bounded_time:
+        if mechanism != "two-stage":
+            raise ParameterError(f"--constants and --bounded-time are for --mechanism two-stage, got {mechanism}")
+        check_choice(constants or "exact", "--constants", ("exact", "published"))
+        options = TwoStage(constants=constants or "exact", bounded_time=bounded_time)  # type: ignore[arg-type]
     check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
     with claimed(output), quiet_stdout():
         data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
@@ -112,6 +129,7 @@ def consensus(
                 pairs=pairs,
                 post_processing=post_processing,  # type: ignore[arg-type]
                 xi=xi,
+                two_stage=options,
                 level=level,
                 time_limit=time_limit,
                 ledger=None if ledger is None else Ledger(ledger),
@@ -175,15 +193,21 @@ def _certified(value: Consensus, certificate: Certificate, unit: str) -> str:
     """What the certificate says, in one clause."""
     from fractions import Fraction
 
-    if certificate.factor is None or certificate.excess is None:
+    if certificate.closed_by == "none":
+        return "noise drove the second table out of its bounds, and the ranking is a random one"
+    if certificate.factor is None:
         return "time ran out before anything was proved of the ranking"
+    open_end = "time ran out, but " if certificate.closed_by == "open" else ""
+    if certificate.excess is None or certificate.level is None:
+        if certificate.factor == 1:
+            return "no ranking costs less on the noisy table"
+        return f"{open_end}it costs at most {float(certificate.factor):.6g} times the least on the noisy table"
     more = f"{float(min(certificate.excess, Fraction(10**300))):.4g} votes"
     pairs = value.m * (value.m - 1) // 2
     if certificate.excess >= value.units * pairs:
         more += " (no bound: there are no more)"
     elif unit == "person":
         more += f" ({float(certificate.excess / value.units):.3g} of the {pairs} pairs of each person)"
-    open_end = "time ran out, but " if certificate.closed_by == "open" else ""
     start = f"{open_end}with probability {100 * certificate.level:g}% over the noise it costs at most"
     if certificate.factor == 1:
         return f"{start} {more} more than the best ranking, whatever the people said"
