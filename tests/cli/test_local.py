@@ -123,6 +123,27 @@ def test_reports_of_unlike_epsilon_and_unit(psephos, tmp_path):
     assert json.loads(psephos("scores", "mixed.jsonl", "--format", "json").stdout)["guarantee"]["unit"] == "mixed"
 
 
+def test_declared_epsilons_are_bounded(psephos, tmp_path, put):
+    """By what nine in ten reports declare, which the output says, or by --max-epsilon, which refuses a line."""
+    put("many.csv", "a,b,c,count\n1,2,3,95\n")
+    text = psephos("randomise", "many.csv", "--epsilon", "1").stdout
+    put("few.csv", "a,b,c,count\n3,2,1,5\n")
+    (tmp_path / "all.jsonl").write_text(text + psephos("randomise", "few.csv", "--epsilon", "7", "--pairs", "1").stdout)
+    (tmp_path / "one.jsonl").write_text(text)
+    said = "5 reports of other epsilon would weigh more than nine in ten do"
+    assert said in psephos("scores", "all.jsonl").stdout
+    assert said not in psephos("scores", "one.jsonl").stdout
+    guarantee = json.loads(psephos("scores", "all.jsonl", "--format", "json").stdout)["guarantee"]
+    assert (guarantee["max_epsilon"], guarantee["reports_limited"]) == (None, 5)
+    done = psephos("scores", "all.jsonl", "--max-epsilon", "2", code=1)
+    assert "all.jsonl:96: epsilon_person must be at most 2, what the poll allowed, got 7" in done.stderr
+    table = psephos("scores", "all.jsonl", "--max-epsilon", "7", "--format", "json").stdout
+    guarantee = json.loads(table)["guarantee"]
+    assert (guarantee["max_epsilon"], guarantee["reports_limited"]) == ("7", None)
+    assert "--max-epsilon must be" in psephos("scores", "all.jsonl", "--max-epsilon", "0", code=2).stderr
+    assert "--max-epsilon is for reports" in psephos("scores", "duels.csv", "--max-epsilon", "1", code=2).stderr
+
+
 def test_scores_that_are_not_private_say_so(psephos):
     table = psephos("scores", "duels.csv", "--items", "items.txt")
     assert [line.split()[-1] for line in table.stdout.splitlines()[1:4]] == ["a", "b", "c"]

@@ -12,7 +12,7 @@ from psephos import debias, fit_scores, solve
 from psephos.errors import ParameterError
 from psephos.local import Answer, Report, ReportColumns
 from psephos.local.columns import Kind
-from psephos.local.debias import kind_weights, pair_sums
+from psephos.local.debias import kind_weights, limited_reports, pair_sums
 from psephos.local.simulate import randomise_columns, simulate_population
 
 
@@ -217,3 +217,18 @@ def test_the_ratios_themselves():
     uniform = variance(np.ones(2))
     assert variance(r2) / uniform == pytest.approx(RATIO, abs=5e-5)
     assert variance(np.array([0.5, 4.0])) / uniform == pytest.approx(BY_EPSILON, abs=5e-5)
+
+
+@pytest.mark.parametrize(("weights", "other"), [("adaptive", "6"), ("uniform", "1e-9")])
+def test_no_answer_weighs_more_than_nine_in_ten_reports_allow(weights, other):
+    """The influence w / a of 1 report in 10 is held to the others', that of more is not; equal epsilons stay equal."""
+    for number, held in ((0, 0), (2, 2), (3, 0)):
+        table = columns([1] * 20, ["1"] * (20 - number) + [other] * number)
+        scale = np.array([kind.attenuation for kind in table.kinds])
+        influence, full = (kind_weights(table, weights, max_epsilon=most) / scale for most in (None, 6))
+        assert limited_reports(table, weights) == held
+        if held:
+            assert influence.max() == pytest.approx(influence.min())
+            assert full.max() > 1.5 * full.min()
+        else:
+            np.testing.assert_array_equal(influence, full)

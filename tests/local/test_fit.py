@@ -430,3 +430,62 @@ def test_an_item_that_few_people_know_is_not_certain(knowing):
         low, high = fit_reports(table).intervals[-1]
         inside += low <= 0 <= high
     assert inside >= 0.88 * runs
+
+
+def poll_with_liars(declared, liars, lie, *, people=5_000):
+    """People at one epsilon, of whom some answer that the best of five items lost, and declare another epsilon."""
+    rng = np.random.default_rng(1)
+    theta = np.linspace(1, -1, 5)
+    left = rng.integers(0, 5, people)
+    right = (left + rng.integers(1, 5, people)) % 5
+    reported = np.where(rng.random(people) < 1 / (1 + np.exp(theta[right] - theta[left])), 1, -1)
+    reported = np.where(rng.random(people) < 1 / (1 + np.exp(declared)), -reported, reported)
+    kind = np.zeros(people, dtype=int)
+    bad = rng.choice(people, liars, replace=False)
+    left[bad], right[bad], reported[bad], kind[bad] = 0, rng.integers(1, 5, liars), -1, 1
+    kinds = tuple(
+        Kind(unit="person", mechanism="binary", epsilon_answer=Fraction(eps), epsilon_person=Fraction(eps))
+        for eps in (str(declared), lie)
+    )
+    return ReportColumns(
+        items=tuple("abcde"),
+        left=left,
+        right=right,
+        reported=reported,
+        record=np.arange(people),
+        kind=kind,
+        kinds=kinds,
+        secure=True,
+    )
+
+
+@pytest.mark.parametrize(("weights", "lie"), [("adaptive", "800"), ("uniform", "1e-9")])
+def test_a_few_who_declare_another_epsilon_weigh_no_more_than_the_others(weights, lie):
+    """100 of 5,000 at epsilon .25 who declare 800: the best item was last. Now they do what they could at .25."""
+    table = poll_with_liars(0.25, 100, lie)
+    full = fit_reports(table, weights=weights, max_epsilon=800)
+    assert full.order[-1] == 0  # whoever allows 800 gives it its weight
+    limited = fit_reports(table, weights=weights)
+    honest = fit_reports(poll_with_liars(0.25, 100, "0.25"), weights=weights)
+    assert limited.order[-1] != 0
+    np.testing.assert_allclose(limited.scores, honest.scores, atol=0.1)
+    np.testing.assert_array_equal(honest.scores, fit_reports(poll_with_liars(0.25, 100, "0.25"), max_epsilon=1).scores)
+
+
+def test_reports_above_what_the_poll_allowed_are_refused(tmp_path):
+    reports = [
+        Report(epsilon=Fraction(eps), unit=unit, mechanism="binary", secure=True, answers=answers)
+        for eps, unit, answers in [
+            (1, "person", (Answer("x", "y", "left"),)),
+            (1, "comparison", (Answer("x", "y", "left"), Answer("y", "z", "left"))),
+        ]
+    ]
+    write_reports(tmp_path / "r.jsonl", reports)
+    message = "epsilon_person must be at most 1.5, what the poll allowed, got 2"
+    for source in (reports, tmp_path / "r.jsonl", ReportColumns.from_reports(reports)):
+        with pytest.raises(DataError, match=message) as caught:
+            fit_reports(source, max_epsilon="1.5")
+        assert caught.value.line == (None if isinstance(source, ReportColumns) else 2)
+        assert fit_reports(source, max_epsilon=2).order[0] == 0
+    with pytest.raises(ParameterError, match="max_epsilon must be"):
+        fit_reports(reports, max_epsilon=0)

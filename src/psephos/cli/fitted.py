@@ -159,8 +159,8 @@ def _json(fit: ScoreFit, rows: list[Row], sets: RankIntervals | None, guarantee:
     return json_text(document)
 
 
-def reports_guarantee(columns: ReportColumns) -> dict[str, Any]:
-    """What reports say of themselves: what each person spent at most, and how."""
+def reports_guarantee(columns: ReportColumns, max_epsilon: str | None, limited: int | None) -> dict[str, Any]:
+    """What reports say of themselves, what each person spent at most and how; and how many count less than they say."""
     from psephos.local import epsilon_text
 
     units = sorted({kind.unit for kind in columns.kinds})
@@ -174,11 +174,13 @@ def reports_guarantee(columns: ReportColumns) -> dict[str, Any]:
         "reports": columns.records,
         "answers": columns.answers,
         "items": columns.m,
+        "max_epsilon": max_epsilon,
+        "reports_limited": limited,
         "secure": columns.secure,
     }
 
 
-def reports_sentence(columns: ReportColumns) -> str:
+def reports_sentence(columns: ReportColumns, limited: int | None) -> str:
     """The same in words."""
     from psephos.local import epsilon_text
 
@@ -195,4 +197,9 @@ def reports_sentence(columns: ReportColumns) -> str:
         f"{count_of(columns.records, 'report')} with {count_of(columns.answers, 'answer')}, randomised by who gave "
         f"them: {spent}; what is computed from them costs nothing more."
     )
+    if limited:
+        text += (
+            f" {count_of(limited, 'report')} of other epsilon would weigh more than nine in ten do, and are held to "
+            "what these weigh (--max-epsilon says what was allowed)."
+        )
     return text if columns.secure else text + " INSECURE: some were made with test bits."

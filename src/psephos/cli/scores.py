@@ -64,6 +64,15 @@ def scores(
         str | None,
         typer.Option("--weights", help="Reports: adaptive (by what their epsilon lets through, default) or uniform."),
     ] = None,
+    max_epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--max-epsilon",
+            help="Reports: what the poll allowed a person; a report that declares more is refused. Without it no "
+            "answer weighs more than nine in ten reports allow.",
+            show_default=False,
+        ),
+    ] = None,
     unranked: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +103,7 @@ def scores(
     """
     from psephos._check import check_choice, check_integer, check_level
     from psephos.errors import ParameterError
+    from psephos.local.budget import device_epsilon
 
     check_choice(output_format, "format", ("table", "csv", "json"))
     check_choice(link, "link", ("logistic", "normal"))
@@ -110,6 +120,10 @@ def scores(
         )
     if reports and strict:
         raise ParameterError("--strict is for files with a header: reports have none")
+    if max_epsilon is not None:
+        device_epsilon(max_epsilon, "--max-epsilon")
+        if not reports:
+            raise ParameterError("--max-epsilon is for reports, which declare their epsilon")
     if unranked is not None:
         check_choice(unranked, "--unranked", ("last", "missing"))
         if reports or epsilon is not None:
@@ -130,7 +144,7 @@ def scores(
         raise ParameterError("--weights is for reports, whose epsilons may differ")
     with claimed(output), quiet_stdout():
         if reports:
-            text = _from_reports(file, items, weights or "adaptive", link, level, output_format, top)
+            text = _from_reports(file, items, weights or "adaptive", max_epsilon, link, level, output_format, top)
         elif epsilon is None:
             text = _not_private(file, items, strict, unranked, link, level, output_format, top)
         else:
@@ -156,20 +170,30 @@ def scores(
 
 
 def _from_reports(
-    file: Path, items: Path | None, weights: str, link: str, level: float, output_format: str, top: int | None
+    file: Path,
+    items: Path | None,
+    weights: str,
+    max_epsilon: str | None,
+    link: str,
+    level: float,
+    output_format: str,
+    top: int | None,
 ) -> str:
     from psephos.cli.fitted import fit_text, reports_guarantee, reports_sentence
     from psephos.local.columns import ReportColumns
+    from psephos.local.debias import limited_reports
     from psephos.local.fit import fit_reports
 
     with progress("reading reports"):
-        columns = ReportColumns.from_reports(file, items=read_items(items))
+        columns = ReportColumns.from_reports(file, items=read_items(items), max_epsilon=max_epsilon)
     with progress("computing the scores"):
-        fit = fit_reports(columns, weights=weights, link=link, level=level)  # type: ignore[arg-type]
-        about = reports_sentence(columns)
+        fit = fit_reports(columns, weights=weights, max_epsilon=max_epsilon, link=link, level=level)  # type: ignore[arg-type]
+        limited = None if max_epsilon is not None else limited_reports(columns, weights)
+        about = reports_sentence(columns, limited)
         if output_format == "csv":
             note(about)
-        return fit_text(fit, output_format=output_format, top=top, about=about, guarantee=reports_guarantee(columns))
+        guarantee = reports_guarantee(columns, max_epsilon, limited)
+        return fit_text(fit, output_format=output_format, top=top, about=about, guarantee=guarantee)
 
 
 def _not_private(

@@ -18,10 +18,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos._check import check_choice
+from psephos._check import Exact, check_choice
 from psephos.errors import DataError, ParameterError
+from psephos.local.budget import device_epsilon
 from psephos.local.randomized_response import attenuation_at, check_mechanism
-from psephos.local.reports import UNITS, Mechanism, Report, Unit, read_reports
+from psephos.local.reports import UNITS, Mechanism, Report, Unit, check_most, read_reports
 from psephos.profile.names import ItemIndex, check_items, require_items
 
 __all__ = ["Kind", "ReportColumns", "margin_moments"]
@@ -161,7 +162,11 @@ class ReportColumns:
 
     @classmethod
     def from_reports(
-        cls, reports: Iterable[Report] | str | PathLike[str], *, items: Sequence[str] | None = None
+        cls,
+        reports: Iterable[Report] | str | PathLike[str],
+        *,
+        items: Sequence[str] | None = None,
+        max_epsilon: Exact | None = None,
     ) -> ReportColumns:
         """The columns of reports in memory, or in a file of JSON Lines.
 
@@ -172,6 +177,8 @@ class ReportColumns:
         items
             The public list of items. Without it, the names that occur in the reports, in alphabetical order; reports
             by position need it.
+        max_epsilon
+            What the poll allowed a person to spend, in nats; a report that declares more is refused.
 
         Raises
         ------
@@ -179,12 +186,16 @@ class ReportColumns:
             naming file, line, field, value and rule.
         """
         names = None if items is None else check_items(items)
+        if max_epsilon is not None:
+            device_epsilon(max_epsilon, "max_epsilon")
         if isinstance(reports, (str, PathLike)):
-            return cls._collected(read_reports(reports, items=names), names)
-        return cls._collected(reports, names)
+            return cls._collected(read_reports(reports, items=names, max_epsilon=max_epsilon), names)
+        return cls._collected(reports, names, max_epsilon)
 
     @classmethod
-    def _collected(cls, reports: Iterable[Report], names: tuple[str, ...] | None) -> ReportColumns:
+    def _collected(
+        cls, reports: Iterable[Report], names: tuple[str, ...] | None, max_epsilon: Exact | None = None
+    ) -> ReportColumns:
         index = ItemIndex(names)
         kinds: dict[Kind, int] = {}
         spool = _Spool()
@@ -193,6 +204,7 @@ class ReportColumns:
         for records, report in enumerate(reports, start=1):
             if not isinstance(report, Report):
                 raise ParameterError(f"reports must be of psephos.local.Report, got {type(report).__name__}")
+            check_most(report.epsilon_person, max_epsilon, source="record", line=records)
             kind = Kind(
                 unit=report.unit,
                 mechanism=report.mechanism,

@@ -13,6 +13,14 @@ are public; then ``sum w X / sum w`` stays unbiased, as long as how careful peop
 prefer. ``uniform`` gives each the weight 1, as the document does; ``adaptive`` gives w in proportion to ``1 / E[X^2]``
 without ties, ``a^2`` for two outcomes: the inverse variance between equal items. Weights are scaled to mean 1.
 
+**Whoever declares an epsilon decides how much the report counts**: w X moves a margin by w / a, so by a under adaptive
+weights (20 times as much at epsilon 800 as at .1), and by 1 / a, without bound, under uniform ones. So the influence
+w / a of an answer is held to one that at most a tenth of all reports exceed, ``w = min(w, limit * a)``. That is public,
+and by epsilon alone, so that means stay as they are. Nothing changes where all declare the same, or where more than a
+tenth declares what gives most influence. Less than a tenth of the reports then moves margins no further than if it had
+declared what others do. Where a poll bounds epsilon beforehand, ``max_epsilon`` refuses reports above it, and there is
+no other limit.
+
 **What comes out** for each pair: the estimated margin ``W = sum w X``, the number of answers ``n = sum w``, and the
 variance that W has beyond that of n plain answers between equal items, ``sum w^2 E[X^2] - n``, or 0 where a pair was
 mostly answered by people of large epsilon and it is negative.
@@ -22,6 +30,7 @@ Source: the document on private pairwise rankings, equation (1) and Lemmas 1 and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -31,14 +40,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psephos._check import check_choice
+from psephos._check import Exact, check_choice
 from psephos.errors import ParameterError
 from psephos.local.columns import ReportColumns
-from psephos.local.reports import Report
+from psephos.local.reports import Report, check_most
 from psephos.pairwise import PairNoise, PairwiseEstimate
 from psephos.scores.answers import DENSE_ITEMS
 
-__all__ = ["PairSums", "ReportSource", "Weights", "as_columns", "debias", "pair_sums"]
+__all__ = ["PairSums", "ReportSource", "Weights", "as_columns", "debias", "limited_reports", "pair_sums"]
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +59,8 @@ ReportSource = ReportColumns | Iterable[Report] | str | PathLike[str]
 
 #: A pair whose reports weigh less than this part of those of the pair with most has next to none: it joins no items.
 _NOTHING = 1e-9
+#: The part of all reports that may declare more than what a report counts for.
+_FEW = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,34 +111,79 @@ class PairSums:
         return wins
 
 
-def as_columns(reports: ReportSource, *, items: Sequence[str] | None) -> ReportColumns:
-    """``reports`` as columns; ``items`` only where they are not columns already."""
+def as_columns(
+    reports: ReportSource, *, items: Sequence[str] | None, max_epsilon: Exact | None = None
+) -> ReportColumns:
+    """``reports`` as columns, none above ``max_epsilon``; ``items`` only where they are not columns already."""
     if isinstance(reports, ReportColumns):
+        for kind in reports.kinds:
+            check_most(kind.epsilon_person, max_epsilon)
         if items is not None and tuple(items) != reports.items:
             raise ParameterError("items must be those of the columns, or absent")
         return reports
-    return ReportColumns.from_reports(reports, items=items)
+    return ReportColumns.from_reports(reports, items=items, max_epsilon=max_epsilon)
 
 
-def kind_weights(columns: ReportColumns, weights: Weights | Sequence[float]) -> Floats:
+def kind_weights(
+    columns: ReportColumns, weights: Weights | Sequence[float], *, max_epsilon: Exact | None = None
+) -> Floats:
     """The weight of each kind of answer, shape ``(kinds,)``: mean 1 over the answers.
 
-    A sequence gives other public weights, one a kind, >= 0; they are scaled like the named ones.
+    A sequence gives other public weights, one a kind, >= 0; they are scaled like the named ones, and not limited. With
+    ``max_epsilon`` no weight is.
     """
     if isinstance(weights, str):
-        check_choice(weights, "weights", ("uniform", "adaptive"))
-        each = [1.0 if weights == "uniform" else 1.0 / kind.second_moment() for kind in columns.kinds]
+        each = _declared_weights(columns, weights)
+        if max_epsilon is None:
+            scale = np.array([kind.attenuation for kind in columns.kinds])
+            each = np.minimum(each, _influence_limit(columns, weights) * scale)
     else:
-        each = [float(weight) for weight in weights]
-        if len(each) != len(columns.kinds) or not all(0 <= weight < 1e100 for weight in each):
+        each = np.array([float(weight) for weight in weights])
+        if len(each) != len(columns.kinds) or not ((each >= 0) & (each < 1e100)).all():
             raise ParameterError(f"weights must be 'uniform', 'adaptive' or one number >= 0 a kind, got {weights!r}")
     counts = _kind_counts(columns)
-    values = np.asarray(each) / max(max(each, default=1.0), 1e-300)  # at epsilon 1e-17 squares are near 1e-34
+    values = each / max(float(each.max(initial=0.0)) or 1.0, 1e-300)  # at epsilon 1e-17 squares are near 1e-34
     total = float(values @ counts)
     if counts.sum() and not total > 0:
         raise ParameterError("weights must be > 0 for some answer")
     scaled: Floats = values * (counts.sum() / total) if counts.sum() else values
     return scaled
+
+
+def _declared_weights(columns: ReportColumns, weights: str) -> Floats:
+    check_choice(weights, "weights", ("uniform", "adaptive"))
+    each = [1.0 if weights == "uniform" else 1.0 / kind.second_moment() for kind in columns.kinds]
+    return np.array(each, dtype=np.float64)
+
+
+def _influences(columns: ReportColumns, weights: str) -> Floats:
+    """``w / a`` of each kind, unlimited."""
+    influences: Floats = _declared_weights(columns, weights) / np.array([kind.attenuation for kind in columns.kinds])
+    return influences
+
+
+def _influence_limit(columns: ReportColumns, weights: str) -> float:
+    """The least influence that at most a tenth of the reports exceed; infinite without reports."""
+    influence, records = _influences(columns, weights), _records_of_kinds(columns)
+    if not records.sum():
+        return math.inf
+    order = np.argsort(influence, kind="stable")
+    above = records.sum() - np.cumsum(records[order])
+    return float(influence[order][np.argmax(above <= _FEW * records.sum())])
+
+
+def limited_reports(columns: ReportColumns, weights: str) -> int:
+    """How many reports count less than what they declare gives them, as :func:`kind_weights` limits them."""
+    above = _influences(columns, weights) > _influence_limit(columns, weights)
+    return int(_records_of_kinds(columns)[above].sum())
+
+
+def _records_of_kinds(columns: ReportColumns) -> Floats:
+    counts: Any = np.zeros(len(columns.kinds))
+    for block in columns.blocks():
+        first = np.diff(columns.record[block], prepend=-1) > 0
+        counts += np.bincount(columns.kind[block][first], minlength=len(columns.kinds))
+    return np.asarray(counts, dtype=np.float64)
 
 
 def _kind_counts(columns: ReportColumns) -> Floats:
@@ -137,7 +193,9 @@ def _kind_counts(columns: ReportColumns) -> Floats:
     return np.asarray(counts, dtype=np.float64)
 
 
-def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "adaptive") -> PairSums:
+def pair_sums(
+    columns: ReportColumns, *, weights: Weights | Sequence[float] = "adaptive", max_epsilon: Exact | None = None
+) -> PairSums:
     """Add the reports of each pair up, block by block.
 
     Of ``sum w^2 E[X^2]``, the observed sum is unbiased whatever the shares of ties are, and for two outcomes it is the
@@ -145,7 +203,7 @@ def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "a
     a few reports that are all ties do not give a variance of 0.
     """
     m = columns.m
-    weight = kind_weights(columns, weights)
+    weight = kind_weights(columns, weights, max_epsilon=max_epsilon)
     scale = weight / np.array([kind.attenuation for kind in columns.kinds]) if columns.kinds else weight
     bound = weight**2 * np.array([kind.second_moment() for kind in columns.kinds])
     dense = m <= DENSE_ITEMS
@@ -194,7 +252,11 @@ def pair_sums(columns: ReportColumns, *, weights: Weights | Sequence[float] = "a
 
 
 def debias(
-    reports: ReportSource, *, items: Sequence[str] | None = None, weights: Weights | Sequence[float] = "adaptive"
+    reports: ReportSource,
+    *,
+    items: Sequence[str] | None = None,
+    weights: Weights | Sequence[float] = "adaptive",
+    max_epsilon: Exact | None = None,
 ) -> PairwiseEstimate:
     """Unbiased margins of all pairs from randomised reports: free, since the reports are public already.
 
@@ -206,6 +268,8 @@ def debias(
         The public list of items; by default the names in the reports, in alphabetical order.
     weights
         ``adaptive``, ``uniform``, or one number >= 0 for each of the columns' kinds.
+    max_epsilon
+        As for :func:`psephos.fit_reports`.
 
     Returns
     -------
@@ -226,10 +290,10 @@ def debias(
     >>> debias([report], items=["tea", "coffee"]).margins.round(3).tolist()
     [[0.0, 2.164], [-2.164, 0.0]]
     """
-    columns = as_columns(reports, items=items)
+    columns = as_columns(reports, items=items, max_epsilon=max_epsilon)
     if columns.m > DENSE_ITEMS:
         raise ParameterError(f"items must be at most {DENSE_ITEMS} for a table of all pairs, got {columns.m}")
-    sums = pair_sums(columns, weights=weights)
+    sums = pair_sums(columns, weights=weights, max_epsilon=max_epsilon)
     margins = np.zeros((columns.m, columns.m))
     margins[sums.first, sums.second] = sums.margin
     return PairwiseEstimate(

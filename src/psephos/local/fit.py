@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psephos._check import check_choice
+from psephos._check import Exact, check_choice
 from psephos.errors import DataError
 from psephos.local.columns import ReportColumns
 from psephos.local.debias import PairSums, ReportSource, Weights, as_columns, pair_sums
@@ -47,6 +47,7 @@ def fit_reports(
     *,
     items: Sequence[str] | None = None,
     weights: Weights | Sequence[float] = "adaptive",
+    max_epsilon: Exact | None = None,
     link: Link | str = LOGISTIC,
     regularisation: float | None = None,
     sampling: Sampling = "clustered",
@@ -62,7 +63,12 @@ def fit_reports(
     items
         The public list of items; by default the names in the reports, in alphabetical order.
     weights
-        ``adaptive``: an answer counts by how much its epsilon lets through. ``uniform``: all count alike.
+        ``adaptive``: an answer counts by how much its epsilon lets through. ``uniform``: all count alike. In both no
+        answer moves a margin by more than one that at most a tenth of the reports exceed (:mod:`psephos.local.debias`),
+        unless there is ``max_epsilon``: people declare their epsilon, and nobody can check it.
+    max_epsilon
+        In nats: what the poll allowed a person to spend with all answers. A report that declares more is refused, and
+        the others count in full.
     link
         ``"logistic"`` (Bradley-Terry), ``"normal"`` (Thurstone-Mosteller) or a :class:`psephos.scores.Link`.
     regularisation
@@ -97,8 +103,8 @@ def fit_reports(
     """
     link = as_link(link)
     check_choice(sampling, "sampling", ("independent", "clustered"))
-    columns = as_columns(reports, items=items)
-    sums = pair_sums(columns, weights=weights)
+    columns = as_columns(reports, items=items, max_epsilon=max_epsilon)
+    sums = pair_sums(columns, weights=weights, max_epsilon=max_epsilon)
     if columns.m > 1 and not sums.answers.sum() > 0:
         raise DataError("nothing to rank: there are no reports")
     weight = sums.weights

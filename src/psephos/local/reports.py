@@ -27,7 +27,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from psephos._check import check_choice, exact, fold, is_unicode
+from psephos._check import Exact, check_choice, exact, fold, is_unicode
 from psephos._json import json_text
 from psephos.errors import DataError, ParameterError
 from psephos.local.budget import device_epsilon, epsilon_text
@@ -236,10 +236,26 @@ def parse_report(
     return _parsed(text, None if items is None else _positions(items), source, line)
 
 
-def read_reports(path: str | PathLike[str], *, items: Sequence[str] | None = None) -> Iterator[Report]:
+def check_most(
+    epsilon_person: Fraction, max_epsilon: Exact | None, *, source: str | None = None, line: int | None = None
+) -> None:
+    """Refuse, by :class:`psephos.errors.DataError`, a report that declares more than a poll allows a person."""
+    if max_epsilon is None:
+        return
+    most = device_epsilon(max_epsilon, "max_epsilon")
+    if epsilon_person > most:
+        declared = epsilon_text(epsilon_person)
+        rule = f"epsilon_person must be at most {epsilon_text(most)}, what the poll allowed, got {declared}"
+        raise DataError(rule, source=source, line=line)
+
+
+def read_reports(
+    path: str | PathLike[str], *, items: Sequence[str] | None = None, max_epsilon: Exact | None = None
+) -> Iterator[Report]:
     """The reports in a file of JSON Lines, one at a time, in bounded memory. Blank lines are passed over.
 
-    The file may have a byte order mark; lines end with LF or CRLF. ``items`` as in :func:`parse_report`.
+    The file may have a byte order mark; lines end with LF or CRLF. ``items`` as in :func:`parse_report`. A line with a
+    larger ``epsilon_person`` than ``max_epsilon`` is refused.
 
     Raises
     ------
@@ -255,7 +271,9 @@ def read_reports(path: str | PathLike[str], *, items: Sequence[str] | None = Non
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
             if raw.strip():
-                yield _parsed(raw, positions, name, number)
+                report = _parsed(raw, positions, name, number)
+                check_most(report.epsilon_person, max_epsilon, source=name, line=number)
+                yield report
 
 
 def write_reports(path: str | PathLike[str], reports: Iterable[Report]) -> int:
