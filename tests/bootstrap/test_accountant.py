@@ -2,6 +2,7 @@
 
 import csv
 import math
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from psephos.bootstrap import (
     leading_scale,
 )
 from psephos.bootstrap.series import series_log_moments_upper
-from psephos.errors import ParameterError
-from psephos.privacy import bounded_sum_sensitivity, gaussian_sigma
+from psephos.errors import AccuracyWarning, ParameterError
+from psephos.privacy import bounded_sum_sensitivity, epsilon_of, gaussian_sigma
 from psephos.privacy.gaussian import gaussian_epsilon_upper
 from psephos.privacy.rdp import epsilon_from_log_moment_upper
 from psephos.privacy.subsampled import BetaWeight, FixedWeight, SubsampledGaussian
@@ -392,7 +393,7 @@ def test_p3_sigma_at_the_edges(method):
         assert epsilon_upper(training, sigma=none, delta="1e-5", method=method) == math.inf
         assert delta_upper(training, sigma=none, epsilon=1, method=method) == 1
     for endless in (math.inf, 1e200):
-        assert epsilon_upper(training, sigma=endless, delta="1e-5", method=method) == 0
+        assert epsilon_upper(training, sigma=endless, delta="1e-5", method=method) < 1e-300  # rounded up
         assert delta_upper(training, sigma=endless, epsilon=1, method=method) <= 1e-300
 
 
@@ -540,3 +541,42 @@ def test_the_central_limit_lies_just_below(row):
     """Up to 1.6 % below the loss distribution's sigma: a start value, not a certificate."""
     limit = leading_scale(training_of(row), epsilon=row["eps"], delta=row["delta"]).limit
     assert 0 <= 1 - limit / float(row["sigma_pld"]) <= 0.016
+
+
+# ------------------------------------------------------------------ the ends of the doubles, and of lists of orders
+
+MEANS = BlockedTraining(records=10_000, blocks=20, gamma=0.9, probability="0.1", steps=10_000, gradient_bound=2.6483)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sigma", ["0.03", "1e20", "1e200"])
+def test_delta_is_never_zero_where_the_truth_is_above_it(method, sigma):
+    for epsilon in ("1e-3", "1", "100", "1e5"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            delta = delta_upper(MEANS, sigma=sigma, epsilon=epsilon, method=method)
+        assert 0 < delta < 0.2
+    assert delta_upper(MEANS, sigma=math.inf, epsilon=1, method=method) == 0
+
+
+def test_a_best_order_at_the_end_of_the_list_is_told():
+    """The series ends at order 1024, where it asks for 1e21 times the noise that is needed; and it begins at 2."""
+    with pytest.warns(AccuracyWarning, match=r"'paper' is the highest that it has, 1024: its bound holds.*'rdp'"):
+        assert epsilon_upper(MEANS, sigma="1e20", delta="1e-50", method="paper") > 0.01
+    with pytest.warns(AccuracyWarning, match="'paper' is the lowest that it has, 2"):
+        assert calibrate_sigma(MEANS, epsilon=20, delta="1e-6", method="paper").order == 2
+    assert calibrate_sigma(MEANS, epsilon="0.01", delta="1e-50", method="rdp").sigma < 11
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-15"), ("0.01", "1e-50")])
+def test_the_default_accountant_counts_minibatches_at_tiny_deltas_too(epsilon, delta):
+    """Where round-off hides delta from the transforms, Renyi moments speak: as if all records were in it, 137 times."""
+    least = calibrate_sigma(MEANS, epsilon=epsilon, delta=delta, method="rdp").sigma
+    found = calibrate_sigma(MEANS, epsilon=epsilon, delta=delta)
+    assert found.sigma == pytest.approx(least, rel=1e-4)
+    assert epsilon_of(MEANS.event(found.sigma), delta) <= Fraction(epsilon)
+
+
+def test_what_no_noise_can_meet_names_epsilon_and_delta_as_given():
+    with pytest.raises(ParameterError, match=r"'paper', got epsilon 1e-149 and delta 1e-300"):
+        calibrate_sigma(MEANS, epsilon="1e-149", delta="1e-300", method="paper")

@@ -216,3 +216,17 @@ def test_a_step_out_of_range(kwargs):
         SubsampledGaussian(**{"probability": 0.1, "shift": 0.1, "weight": FixedWeight(), **kwargs})
     with pytest.raises(ParameterError):
         BetaWeight(math.nan, 1.0)
+
+
+def test_what_underflows_is_rounded_up_and_large_orders_do_not_cancel():
+    step = SubsampledGaussian(probability=0.1, shift=1e-170, weight=FixedWeight())  # its square is below all doubles
+    assert log_moment_upper(step, 2) > 0
+    assert delta_from_log_moment_upper(1e-290, order=1e6, epsilon=5) > 0
+    assert delta_from_log_moment_upper(0.0, order=1e6, epsilon=5) == 0
+    for order in (2.0, 1e3, 1e9, 1e12):
+        with flint.ctx.workprec(300):
+            below, lam = flint.arb(order) - 1, flint.arb(order)
+            exact = (flint.arb(1) - flint.arb(1e-6).log() + below * below.log() - lam * lam.log()) / below
+        found = epsilon_from_log_moment_upper(1.0, order=order, delta=1e-6)
+        assert found >= exact.lower() or float(exact) < 0
+        assert found <= max(float(exact), 0) * (1 + 1e-9)

@@ -138,3 +138,10 @@ def test_parameters_out_of_range_are_refused(name, value):
 def test_a_delta_below_the_table_is_refused():
     with pytest.raises(ParameterError, match="delta"):
         resampled.shift_lower(1, "1e-35", records=10, resamples=2)
+
+
+def test_delta_is_never_zero_where_noise_is_finite():
+    for shift, epsilon in ((1e-300, 1.0), (1e-3, 1e5), (5e-324, 0.0)):
+        assert resampled.delta_upper(shift=shift, records=100, resamples=3, epsilon=epsilon) > 0
+    law = resampled._curve_upper(np.array([1e-3]), 1.0)
+    assert law[0] > 0

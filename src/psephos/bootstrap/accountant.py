@@ -23,6 +23,7 @@ since the weight enters the update beside the statistic; and the constant of eve
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,7 +42,7 @@ from psephos._check import (
     positive,
 )
 from psephos.bootstrap.series import series_log_moments_upper
-from psephos.errors import ParameterError
+from psephos.errors import AccuracyWarning, ParameterError
 from psephos.privacy import pld, rdp
 from psephos.privacy.events import SubsampledGaussianEvent, float_below
 from psephos.privacy.gaussian import mu_lower
@@ -354,7 +355,9 @@ def epsilon_upper(
     >>> round(epsilon_upper(training, sigma=1, delta="1e-5"), 6)  # a sensitivity of 2: one record is replaced
     9.997256
     """
-    return _account(training, _noise(sigma), _proper_delta(delta), _checked_method(training, method), paper)[0]
+    value, order = _account(training, _noise(sigma), _proper_delta(delta), _checked_method(training, method), paper)
+    _warn_of_edge(method, order, value)
+    return value
 
 
 def _checked_method(training: Training, method: Method) -> Method:
@@ -377,38 +380,41 @@ def _account(
     if method == "pld":
         return pld.epsilon_upper(step, compositions=training.compositions, delta=below), None
     if method == "rdp":
-        return _renyi_epsilon(step, training.compositions, below)
-    return _paper_readings(step, training.compositions, paper or PaperBound(), below)
+        return rdp.steps_epsilon_upper(step, compositions=training.compositions, delta=below)
+    settings = paper or PaperBound()
+
+    def reading(total: float, order: int) -> float:
+        return rdp.epsilon_from_log_moment_upper(total, order=order, delta=below, conversion=settings.conversion)
+
+    return _least_of_series(step, training.compositions, settings, reading)
 
 
-def _renyi_start(step: SubsampledGaussian, compositions: int, delta: float) -> float:
-    """The leading-order best order, 1 + sqrt(log(1/delta) / (2 rho))."""
-    rho = compositions * (step.probability * step.shift) ** 2 * step.weight.second_moment
-    return 1 + min(max(math.sqrt(-math.log(delta) / (2 * max(rho, 1e-300))), 0.02), 1e6)
-
-
-def _renyi_epsilon(step: SubsampledGaussian, compositions: int, delta: float) -> tuple[float, float]:
-    return rdp.least_epsilon_upper(
-        lambda order: rdp.compose_log_moments_upper([(rdp.log_moment_upper(step, order), compositions)]),
-        delta=delta,
-        start=_renyi_start(step, compositions, delta),
-    )
-
-
-def _paper_readings(
-    step: SubsampledGaussian, compositions: int, paper: PaperBound, delta: float
+def _least_of_series(
+    step: SubsampledGaussian, compositions: int, paper: PaperBound, reading: Callable[[float, int], float]
 ) -> tuple[float, float | None]:
-    """(epsilon, order) by the series; more orders only while the best is at the end of the list."""
+    """(least reading, its order) of the series; more orders only while the best is at the end of the list."""
     highest = _FIRST_ORDERS
     while True:
-        epsilons = [
-            rdp.epsilon_from_log_moment_upper(total, order=order, delta=delta, conversion=paper.conversion)
-            for order, total in _paper_totals(step, compositions, paper, highest)
-        ]
-        best = int(np.argmin(epsilons))
-        if best + 8 < len(epsilons) or highest >= _MOST_ORDERS or epsilons[best] == 0:
-            return epsilons[best], None if math.isinf(epsilons[best]) else float(best + 2)
+        values = [reading(total, order) for order, total in _paper_totals(step, compositions, paper, highest)]
+        best = int(np.argmin(values))
+        if best + 8 < len(values) or highest >= _MOST_ORDERS or values[best] == 0:
+            return values[best], None if math.isinf(values[best]) else float(best + 2)
         highest *= 2
+
+
+def _warn_of_edge(method: Method, order: float | None, value: float) -> None:
+    """Warn where the order that proves a bound is the least or the largest that was tried: others might prove more."""
+    if order is None or not value or method == "pld":
+        return
+    if rdp.order_at_edge(order) if method == "rdp" else order == 2 or order >= _MOST_ORDERS - 8:
+        end = "lowest" if order <= 2 else "highest"
+        warnings.warn(
+            AccuracyWarning(
+                f"the best Renyi order of method {method!r} is the {end} that it has, {order:g}: its bound holds, and "
+                f"may be far from the least; method {'rdp' if method == 'paper' else 'pld'!r} is not so bound"
+            ),
+            stacklevel=3,
+        )
 
 
 def _paper_totals(
@@ -432,6 +438,8 @@ def delta_upper(
 ) -> float:
     """An upper bound on delta at ``epsilon`` > 0 of a training with noise ``sigma``, as :func:`epsilon_upper` at delta.
 
+    0 for infinite noise alone: what underflows is rounded up.
+
     >>> training = PlainTraining(probability=1, steps=1, gradient_bound=1)
     >>> delta_upper(training, sigma=1, epsilon="9.9972562") <= 1e-5
     True
@@ -445,23 +453,18 @@ def delta_upper(
         return 1.0
     if method == "pld":
         return pld.delta_upper(step, compositions=training.compositions, epsilon=eps)
-    settings = paper or PaperBound()
-    if method == "paper":
-        return min(
-            rdp.delta_from_log_moment_upper(total, order=order, epsilon=eps, conversion=settings.conversion)
-            for order, total in _paper_totals(step, training.compositions, settings, 2 * _FIRST_ORDERS)
-        )
-    return _renyi_delta(step, training.compositions, eps)
+    order: float | None
+    if method == "rdp":
+        value, order = rdp.steps_delta_upper(step, compositions=training.compositions, epsilon=eps)
+    else:
+        settings = paper or PaperBound()
 
+        def reading(total: float, order: int) -> float:
+            return rdp.delta_from_log_moment_upper(total, order=order, epsilon=eps, conversion=settings.conversion)
 
-def _renyi_delta(step: SubsampledGaussian, compositions: int, epsilon: float) -> float:
-    """From the leading-order best order, (1 + epsilon / (2 rho)) / 2."""
-    rho = compositions * (step.probability * step.shift) ** 2 * step.weight.second_moment
-    return rdp.least_delta_upper(
-        lambda order: rdp.compose_log_moments_upper([(rdp.log_moment_upper(step, order), compositions)]),
-        epsilon=epsilon,
-        start=(1 + epsilon / (2 * max(rho, 1e-300))) / 2,
-    )[0]
+        value, order = _least_of_series(step, training.compositions, settings, reading)
+    _warn_of_edge(method, order, value)
+    return value
 
 
 def calibrate_sigma(
@@ -483,6 +486,12 @@ def calibrate_sigma(
     method, paper
         As in :func:`epsilon_upper`.
 
+    Warns
+    -----
+    AccuracyWarning
+        where the order that proves the guarantee is the lowest or the highest that the method has: the noise may be far
+        more than it need be.
+
     >>> training = BlockedTraining(
     ...     records=10000, blocks=20, gamma=0.90019, probability="0.1", steps=10000, gradient_bound=2.64829
     ... )
@@ -500,12 +509,23 @@ def calibrate_sigma(
     def at(sigma: float) -> tuple[float, float | None]:
         return _account(training, _noise(sigma), exact_delta, method, paper)
 
-    sigma, (reached, order) = _least_feasible(at, goal, start, _TIGHT[method])
+    try:
+        sigma, (reached, order) = _least_feasible(at, goal, start, _TIGHT[method])
+    except _NoSigmaError:
+        raise ParameterError(
+            f"epsilon and delta must be such that noise of standard deviation 1e-290 to 1e290 meets them by the method "
+            f"{method!r}, got epsilon {epsilon} and delta {delta}"
+        ) from None
+    _warn_of_edge(method, order, reached)
     return NoiseScale(sigma=sigma, epsilon_upper=reached, delta=exact_delta, method=method, order=order)
 
 
 def _is_mironov(method: Method, paper: PaperBound | None) -> bool:
     return method == "paper" and paper is not None and paper.conversion == "mironov"
+
+
+class _NoSigmaError(Exception):
+    """No noise within the doubles will do."""
 
 
 def _least_feasible(
@@ -551,4 +571,4 @@ def _least_feasible(
             sigma *= 4 if epsilon > goal else 1 / 4
         if not 1e-290 < sigma < 1e290:
             break
-    raise ParameterError("no sigma from 1e-290 to 1e290 meets epsilon and delta")
+    raise _NoSigmaError

@@ -45,6 +45,8 @@ __all__ = ["series_log_moments_upper"]
 
 Array = NDArray[np.float64]
 
+_LEAST = 1e-307  # what underflows is more than nothing
+
 
 def series_log_moments_upper(
     step: SubsampledGaussian, *, highest_order: int, even_constant: str, moments: int, expansion: int
@@ -92,7 +94,7 @@ def series_log_moments_upper(
         )
     parts.extend(_log_remainder(q, m, orders, log_bound))
     # Doubles carry logs of a few thousand to about 1e-12; ten times that is given away.
-    return np.asarray(np.logaddexp(0, special.logsumexp(np.stack(parts), axis=0) + ROUNDING))
+    return np.maximum(np.logaddexp(0, special.logsumexp(np.stack(parts), axis=0) + ROUNDING), _LEAST)
 
 
 def _log_lead(r: float, weight: Weight, moments: int) -> float:

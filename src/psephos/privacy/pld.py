@@ -25,7 +25,8 @@ and averaged.
 * the sum is a circular convolution on a window; Chernoff's bound of what leaves it at either end is added to delta;
 * the round-off of the transforms is bounded (:func:`_power`) and added to delta, that of the split to the split;
 * where a grid would be too large, the step is no worse than its Gaussian without subsampling at the largest weight
-  (joint convexity), which composes in closed form: a fallback that is always valid.
+  (joint convexity), which composes in closed form: a fallback that is always valid;
+* so are Renyi moments (:mod:`psephos.privacy.rdp`), which say more of deltas near what is added here for round-off.
 
 Transforms: a sum of n losses has the characteristic function ``phi^n``, which multiplies errors of phi by n. So the few
 frequencies that survive the power are summed directly, ``1 - Re phi = 2 sum p_j sin^2(.)``, without cancellation; the
@@ -44,7 +45,7 @@ from scipy import fft, special
 
 from psephos._check import check_integer, check_real
 from psephos.errors import ParameterError
-from psephos.privacy import gaussian
+from psephos.privacy import gaussian, rdp
 from psephos.privacy.subsampled import LEFTOVER, FixedWeight, SubsampledGaussian, WeightBins
 
 __all__ = ["LossDistribution", "compose_losses_upper", "delta_upper", "epsilon_upper", "step_losses_upper"]
@@ -58,6 +59,7 @@ _MOST_POINTS = 1 << 22  # points of a window
 _MOST_TERMS = 60_000_000  # terms of characteristic functions summed directly
 _CHUNK = 1_500_000
 _EPS = 2.0**-52
+_FINE = 1e-9  # deltas near what round-off adds: Renyi moments may say more
 _SUMS = 1e-10  # relative rounding of a sum of at most 2**22 positive numbers
 
 
@@ -415,7 +417,8 @@ def epsilon_upper(step: SubsampledGaussian, *, compositions: int, delta: float) 
     if plain == 0 or (step.probability == 1 and isinstance(step.weight, FixedWeight)):
         return plain
     composed = _composed(step, times)
-    return plain if composed is None else min(plain, composed.epsilon_upper(delta))
+    best = plain if composed is None else min(plain, composed.epsilon_upper(delta))
+    return min(best, rdp.steps_epsilon_upper(step, compositions=times, delta=delta)[0]) if delta < _FINE else best
 
 
 def delta_upper(step: SubsampledGaussian, *, compositions: int, epsilon: float) -> float:
@@ -435,7 +438,8 @@ def delta_upper(step: SubsampledGaussian, *, compositions: int, epsilon: float) 
     if step.probability == 1 and isinstance(step.weight, FixedWeight):
         return plain
     composed = _composed(step, times)
-    return plain if composed is None else min(plain, composed.delta_upper(eps))
+    best = plain if composed is None else min(plain, composed.delta_upper(eps))
+    return min(best, rdp.steps_delta_upper(step, compositions=times, epsilon=eps)[0]) if best < _FINE else best
 
 
 def _gaussian_mu(step: SubsampledGaussian, times: int) -> float:

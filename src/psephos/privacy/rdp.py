@@ -59,6 +59,9 @@ __all__ = [
     "least_delta_upper",
     "least_epsilon_upper",
     "log_moment_upper",
+    "order_at_edge",
+    "steps_delta_upper",
+    "steps_epsilon_upper",
 ]
 
 Array = NDArray[np.float64]
@@ -67,10 +70,13 @@ CONVERSIONS = ("asoodeh", "mironov")
 
 #: Relative slack for the rounding of a few thousand operations on positive doubles.
 ROUNDING = 1e-11
+_LEAST_DELTA = 2e-323  # above the error of an exponential at the bottom of the doubles
 
 _LARGEST_SHIFT = 3.0  # beyond it a step is bounded in closed form
 _LARGEST_TILT = 40.0  # order times shift; orders beyond it are never the best
 _ROWS = 128  # bins of weights integrated together
+_LEAST = 1e-290  # a moment's excess below it may have underflowed: rounded up to it
+_FARTHEST = 27.0  # logs of order - 1 that are tried lie between -20 and this
 
 
 def compose_log_moments_upper(parts: Iterable[tuple[float, int]]) -> float:
@@ -93,7 +99,7 @@ def _check_log_moment(value: float) -> None:
 
 
 def _check_order(order: float) -> float:
-    value = check_real(order, "order", low=1, high=1e9)
+    value = check_real(order, "order", low=1, high=1e12)
     if not value > 1:
         raise ParameterError(f"order must be > 1, got {order!r}")
     return value
@@ -142,7 +148,7 @@ def _epsilons(log_moments: Array, orders: Array, delta: float, conversion: Conve
     below = orders - 1
     if conversion == "mironov":
         return np.maximum((log_moments - math.log(delta)) / below, 0) * (1 + ROUNDING)
-    power = np.maximum(log_moments - math.log(delta) + special.xlogy(below, below) - special.xlogy(orders, orders), 0)
+    power = np.maximum(log_moments - math.log(delta) + _log_zeta(orders), 0)
     # log(1 + (M - 1)/(lambda delta)), with log(M - 1) = log_moment + log(1 - e^-log_moment)
     with np.errstate(divide="ignore"):
         convex = np.logaddexp(0, log_moments + np.log(-np.expm1(-log_moments)) - np.log(orders * delta))
@@ -169,8 +175,7 @@ def delta_from_log_moment_upper(
 
 def _deltas(log_moments: Array, orders: Array, epsilon: float, conversion: Conversion) -> Array:
     below = orders - 1
-    zeta = special.xlogy(below, below) - special.xlogy(orders, orders)
-    logs = log_moments - below * epsilon + (0 if conversion == "mironov" else zeta)
+    logs = log_moments - below * epsilon + (0 if conversion == "mironov" else _log_zeta(orders))
     if conversion == "asoodeh":
         with np.errstate(divide="ignore", invalid="ignore"):
             excess = log_moments + np.log(-np.expm1(-log_moments))
@@ -182,9 +187,15 @@ def _deltas(log_moments: Array, orders: Array, epsilon: float, conversion: Conve
         whole = -np.expm1(np.minimum(epsilon - log_moments / below, 0))
         with np.errstate(divide="ignore"):
             logs = np.where(whole * orders >= 1, np.minimum(logs, np.log(whole)), logs)
-            # With no divergence at all nothing is lost.
-            logs = np.where(log_moments == 0, -np.inf, logs)
-    return np.minimum(np.exp(np.minimum(logs, 0)) * (1 + ROUNDING), 1)
+    # With no divergence at all nothing is lost; else an exponential that underflows is above 0.
+    deltas = np.minimum(np.exp(np.minimum(logs, 0)) * (1 + ROUNDING) + _LEAST_DELTA, 1)
+    return np.where(log_moments == 0, 0.0, deltas)
+
+
+def _log_zeta(orders: Array) -> Array:
+    """(lambda - 1) log(lambda - 1) - lambda log(lambda), without cancellation."""
+    below = orders - 1
+    return np.asarray(-special.xlog1py(below, 1 / below) - np.log(orders))
 
 
 def log_moment_upper(step: SubsampledGaussian, order: float) -> float:
@@ -226,7 +237,7 @@ def log_moment_upper(step: SubsampledGaussian, order: float) -> float:
     total = float(bins.mass[reached] @ excess[reached]) + (bins.above * float(excess[-1]) if bins.above else 0.0)
     slope = 2 * lam * (lam - 1) * q * q * np.exp(-2 * t - max(lam - 2, 0) * q * t / 2)
     given_back = float(np.maximum(bins.mass * t - shift * shift * bins.square, 0) @ slope)
-    return _checked(math.log1p((total - given_back * (1 - ROUNDING)) * (1 + ROUNDING)))
+    return max(_checked(math.log1p((total - given_back * (1 - ROUNDING)) * (1 + ROUNDING))), _LEAST)
 
 
 def _checked(value: float) -> float:
@@ -302,8 +313,8 @@ def _least_over_orders(at: Callable[[float], float], start: float) -> tuple[floa
             seen[position] = at(1 + math.exp(position))
         return seen[position]
 
-    middle, width = math.log(min(max(start, 1.01), 1e6) - 1), 0.4
-    while width > 0.01 and -20 < middle < 20:
+    middle, width = math.log(min(max(start, 1.01), 1e11) - 1), 0.4
+    while width > 0.01 and -20 < middle < _FARTHEST:
         # Hopeless values lie at large orders: on a plain, go left.
         if value(middle - width) <= value(middle):
             middle -= width
@@ -313,3 +324,46 @@ def _least_over_orders(at: Callable[[float], float], start: float) -> tuple[floa
             width /= 3
     best = min(seen, key=lambda position: seen[position])
     return seen[best], 1 + math.exp(best)
+
+
+def order_at_edge(order: float) -> bool:
+    """Whether a best order is as near 1, or as large, as any that is tried: better ones may lie beyond.
+
+    >>> order_at_edge(14.0), order_at_edge(6e11)
+    (False, True)
+    """
+    return not -20 < math.log(order - 1) < _FARTHEST
+
+
+def steps_epsilon_upper(step: SubsampledGaussian, *, compositions: int, delta: float) -> tuple[float, float]:
+    """(epsilon, order) at ``delta`` of ``compositions`` adaptive steps.
+
+    >>> from psephos.privacy.subsampled import FixedWeight
+    >>> step = SubsampledGaussian(probability=0.1, shift=0.05, weight=FixedWeight())
+    >>> [round(x, 3) for x in steps_epsilon_upper(step, compositions=100, delta=1e-50)]
+    [1.535, 171.471]
+    """
+    rho = _leading(step, compositions)  # to leading order the best order is 1 + sqrt(log(1/delta) / (2 rho))
+    start = 1 + max(math.sqrt(-math.log(delta) / (2 * rho)), 0.02)
+    return least_epsilon_upper(_moments_of(step, compositions), delta=delta, start=start)
+
+
+def steps_delta_upper(step: SubsampledGaussian, *, compositions: int, epsilon: float) -> tuple[float, float]:
+    """(delta, order) at ``epsilon`` >= 0: the other reading of :func:`steps_epsilon_upper`.
+
+    >>> from psephos.privacy.subsampled import FixedWeight
+    >>> step = SubsampledGaussian(probability=0.1, shift=0.05, weight=FixedWeight())
+    >>> steps_delta_upper(step, compositions=100, epsilon=1.536)[0] <= 1e-50
+    True
+    """
+    start = (1 + epsilon / (2 * _leading(step, compositions))) / 2
+    return least_delta_upper(_moments_of(step, compositions), epsilon=epsilon, start=start)
+
+
+def _leading(step: SubsampledGaussian, compositions: int) -> float:
+    """The rate of log-moments in order (order - 1), to leading order: 2 rho is what a Gaussian's would be."""
+    return max(compositions * (step.probability * step.shift) ** 2 * step.weight.second_moment, 1e-300)
+
+
+def _moments_of(step: SubsampledGaussian, compositions: int) -> Callable[[float], float]:
+    return lambda order: compose_log_moments_upper([(log_moment_upper(step, order), compositions)])

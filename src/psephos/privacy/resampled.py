@@ -45,6 +45,7 @@ _HIGHEST = 40  # a record is in a resample more often than that with probability
 _LOG_TAIL = -70.0  # log of the mass that the table may leave out
 _ROUNDING = 1e-9  # relative, of a convolution of at most 2**15 positive numbers, 28 times over
 _CURVE_ROUNDING = 1e-11  # of the two terms of the Gaussian curve
+_LEAST = 1e-300  # what may underflow
 
 
 @lru_cache(maxsize=16)
@@ -80,7 +81,7 @@ def _curve_upper(mu: Array, epsilon: float) -> Array:
     second = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
     # exp(x) errs by |x| units in the last place, and x here is a difference of numbers of the size of epsilon.
     slack = _CURVE_ROUNDING + 2.0**-51 * (epsilon + 1)
-    return np.asarray(np.clip(first - second + slack * (first + second), 0, 1))
+    return np.asarray(np.clip(first - second + slack * (first + second) + _LEAST, 0, 1))
 
 
 def _check_facts(records: int, resamples: int) -> None:
