@@ -531,3 +531,15 @@ def test_burlington_winner():
     for delta in (0, "1e-6"):
         value = private_consensus(profile, epsilon=1, delta=delta).value
         assert [tier[0] for tier in value.tiers[:3]] == ["Bob Kiss", "Hinda Miller", "Kevin J. Curley"]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "borda", "shaped", "probe"])
+def test_all_reading_of_the_data_is_over_before_anything_is_solved(monkeypatch, mechanism):
+    steps = []
+    for name in ("exact_margins", "noisy_margins", "second_moment", "post_process", "solve", "rank_sets"):
+        real = getattr(consensus_module, name)
+        monkeypatch.setattr(
+            consensus_module, name, lambda *a, name=name, real=real, **k: steps.append(name) or real(*a, **k)
+        )
+    private_consensus(PROFILE, epsilon=1, delta="1e-6", mechanism=mechanism, level=0.9)
+    assert steps == ["exact_margins", "noisy_margins", "second_moment", "post_process", "solve", "rank_sets"]

@@ -76,7 +76,7 @@ PROFILES = st.integers(1, 6).flatmap(
 @settings(max_examples=150, deadline=None)
 def test_the_kernel_agrees_with_the_definition(rows, unranked):
     places = np.array([row for row, _count in rows]).T
-    profile = Profile.from_places(NAMES[: len(places)], places, [count for _row, count in rows])
+    profile = Profile.from_places(NAMES[: len(places)], places, [count for _row, count in rows], base=1)
     moment = score_moment(profile, unranked=unranked)
     assert moment.tolist() == moment_plain(profile, unranked)
     assert (moment.sum(axis=1) == 0).all()

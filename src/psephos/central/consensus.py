@@ -201,9 +201,12 @@ def private_consensus(
             table, noise, event = noisy_margins(counted, plan, answers=answers, bits=bits)
             known = None if not answers else complete_answers(data.m, answers)
             estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
-            value = _consensus(estimate, plan, units, answers, post_processing, factor, limit, bits)
+            moment = None
             if level is not None and isinstance(data, Profile):
                 moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
+            # From here on nothing reads the data.
+            value = _consensus(estimate, plan, units, answers, post_processing, factor, limit, bits)
+            if moment is not None and level is not None:
                 ranks = rank_sets(estimate, moment, plan, people=units, level=level)
                 value = replace(value, ranks=ranks, moment=moment)
         return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))

@@ -39,7 +39,7 @@ def warn_if_noise(noise: float, possible: float) -> None:
     Both are public facts: ``noise`` is a standard deviation, ``possible`` what the score would be in unanimity.
     """
     if noise == math.inf:
-        text = "nothing of the data is used: the order is that of the list of items"
+        text = "nothing of the data is used: the order is a random one"
         warnings.warn(AccuracyWarning(text), stacklevel=3)
     elif noise > possible / 3:
         text = f"noise of standard deviation {noise:.3g} on scores of at most {possible:.3g}: the order is mostly noise"
