@@ -25,6 +25,7 @@ __all__ = [
 
 #: How many faults of one kind are written out, and how many lines of further ones are named.
 _SHOWN, _LINES = 3, 10
+_ADVICE = re.compile(r" \(if .*\)$", re.DOTALL)  # said once
 _VALUES = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[0-9]+""")
 
 
@@ -72,9 +73,10 @@ def fault_lines(faults: Sequence[tuple[int | None, str]], source: str | None) ->
         kinds.setdefault(kind, []).append(fault)
     lines = []
     for same in kinds.values():
-        for line, rule in same[:_SHOWN]:
+        for i, (line, rule) in enumerate(same[:_SHOWN]):
             where = ":".join(str(part) for part in (source, line) if part is not None)
-            lines.append(f"{where}: {rule}" if where else rule)
+            said = _ADVICE.sub("", rule) if i else rule
+            lines.append(f"{where}: {said}" if where else said)
         if len(same) > _SHOWN:
             more = [str(line) for line, _ in same[_SHOWN:] if line is not None]
             named = ", ".join(more[:_LINES]) + (", ..." if len(more) > _LINES else "")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from psephos.cli.main import app
+from psephos.cli.main import _fail, app
 from psephos.cli.words import in_options, plain
 from psephos.errors import PsephosError
 
@@ -178,3 +178,9 @@ def test_an_output_that_nobody_reads_is_said_in_words(tmp_path):
     )
     assert "Errno" not in done.stderr
     assert "Exception" not in done.stderr
+
+
+def test_an_error_shows_no_control_characters(capsys):
+    with pytest.raises(SystemExit):
+        _fail(ValueError("x.csv:1: columns found: \x1b[31ma\u202e, b\nand 2 more"), 1)
+    assert capsys.readouterr().err == "error: x.csv:1: columns found: \\x1b[31ma\\u202e, b\nand 2 more\n"

@@ -187,6 +187,12 @@ def test_rows_with_count_0_are_left_out_with_a_note(put, refusal, header):
     assert "nothing to rank: no ballots: every count is 0" in str(error)
 
 
+def test_advice_is_given_once_where_many_faults_are_alike(put, refusal):
+    error = refusal(read_ballots_csv, put("x.csv", "a,b\n" + "1,9\n2,8\n" * 9), line=2)
+    assert str(error).count("if the column is no item") <= 1
+    assert str(error).count("got '") == 2
+
+
 def test_every_fault_of_a_table_is_told_at_once(put, refusal):
     error = refusal(read_ballots_csv, put("x.csv", "a,b,count\n7,1,2\n1,2,x\n1,2,3\n1,8,1\n1\n"), line=2)
     assert [line for line, _ in error.faults] == [2, 3, 5, 6]

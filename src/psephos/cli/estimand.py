@@ -103,7 +103,9 @@ class Model:
         for line in data.notes:
             note(line)
         if data.person is None:
-            raise ParameterError(f"{file.name!r} must say who answered, in a column person (or voter, worker)")
+            raise ParameterError(
+                f"{file.name!r} must say who answered, in a column person (or voter, judge, user, ...)"
+            )
         if items_public_as_seen:
             data = data.with_items_public()
         seen = data.items_source == "assumed"

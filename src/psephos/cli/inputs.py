@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -164,7 +165,7 @@ def _of_json(path: Path) -> str:
     schema = report_schema(path)
     if schema == _REPORTS:
         return "this file holds reports of devices: psephos scores reads them"
-    what = "JSON" if schema is None else f"a document of {schema}"
+    what = f"a document of {schema}" if re.fullmatch(r"psephos\.[a-z-]+/[0-9]+", schema or "") else "JSON"
     return f"this file holds {what}; wanted ballots (PrefLib or CSV) or comparisons (CSV)"
 
 

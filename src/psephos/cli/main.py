@@ -13,6 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 from psephos.cli import check, consensus, cost, ledger, plan, posterior, randomise, scores
+from psephos.cli.output import note
 from psephos.cli.words import Command, plain
 
 __all__ = ["app", "run"]
@@ -90,5 +91,6 @@ def run() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    print(f"error: {error}", file=sys.stderr)
+    for line in f"error: {error}".split("\n"):
+        note(line)
     sys.exit(code)
