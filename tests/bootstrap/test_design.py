@@ -401,3 +401,11 @@ def test_csv_loses_no_digit(tmp_path_factory, numbers):
     path = tmp_path_factory.mktemp("digits") / "t.csv"
     path.write_text("a,b\n" + "".join(f"{number!r},0\n" for number in numbers))
     assert read_columns_csv(path, ["a"])["a"].tolist() == numbers
+
+
+def test_every_fault_of_a_table_of_records_is_told_at_once(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("wage,educ,name\n1,x,ann\n2,3,bo\n1\n,inf,cy\n")
+    with pytest.raises(DataError) as caught:
+        read_columns_csv(path, ["wage", "educ"])
+    assert [line for line, _ in caught.value.faults] == [2, 4, 5, 5]

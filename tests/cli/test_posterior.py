@@ -345,12 +345,12 @@ def test_what_must_be_given(here, wages):
         (b"\xff\xfew\x00", "UTF-16"),  # F10
         (b"wage,educ\n1,2\x96\n", "byte 0x96 at offset 13"),
         ("wage,educ,educ\n1,2,3\n", "column 'educ' occurs twice; columns found: wage, educ, educ"),  # F18
-        ("1,2\n3,4\n", "no column 'wage'; columns found: 1, 2; wanted: wage, educ"),
+        ("1,2\n3,4\n", "no column 'wage', 'educ'; columns found: 1, 2; wanted: wage, educ"),
         ("wage,educ\n1,2,3\n", "wages.csv:2: a row must have 2 cells, got 3"),
         ("wage,educ\n1\n", "wages.csv:2: a row must have 2 cells, got 1"),
         ("wage,educ\n", "no rows below the header"),
         ("", "the file is empty"),
-        ("wage|educ\n1|2\n", "no column 'wage'; columns found: wage|educ"),  # F17
+        ("wage|educ\n1|2\n", "no column 'wage', 'educ'; columns found: wage|educ"),  # F17
         ("1: 1,2\n2: 2,1\n", "no column 'wage'"),
         (gzip.compress(b"wage,educ\n1,2\n", mtime=0)[:-9], "damaged or cut short"),
     ],

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from psephos.errors import DataError, ParameterError
 from psephos.profile.csv_table import Table
 from psephos.profile.encoding import Source, open_text, source_name
+from psephos.profile.repair import Faults
 
 __all__ = ["number_column", "read_columns_csv"]
 
@@ -85,8 +86,8 @@ def read_columns_csv(path: Source, names: Sequence[str] | None = None) -> dict[s
     Raises
     ------
     DataError
-        naming file, line, column and value of a cell that is not a finite number; for a column that is absent, naming
-        those found; for no rows, or a file that is not CSV, UTF-8 or whole.
+        naming file, line, column and value of every cell that is not a finite number; for a column that is absent,
+        naming those found; for no rows, or a file that is not CSV, UTF-8 or whole.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "wages.csv")
@@ -95,12 +96,14 @@ def read_columns_csv(path: Source, names: Sequence[str] | None = None) -> dict[s
     {'educ': array([12., 16.]), 'wage': array([5.5, 6.1])}
     """
     source = source_name(path)
-    with _open(path) as stream:
-        table = Table(stream, source)
+    faults = Faults(source)
+    with faults.told_at_once(), _open(path) as stream:
+        table = Table(stream, source, faults)
         wanted = table.columns if names is None else _distinct(names)
         absent = [name for name in wanted if name not in table.columns]
         if absent:
-            raise table.fail(f"no column {absent[0]!r}; columns found: {table.found()}; wanted: {', '.join(wanted)}")
+            listed = ", ".join(map(repr, absent))
+            raise table.fail(f"no column {listed}; columns found: {table.found()}; wanted: {', '.join(wanted)}")
         where = [table.columns.index(name) for name in wanted]
         columns = [array("d") for _ in wanted]
         for row in table:
@@ -109,12 +112,12 @@ def read_columns_csv(path: Source, names: Sequence[str] | None = None) -> dict[s
                 try:
                     number = float(cell)
                 except ValueError:
-                    raise _refuse(cell, name, source, table.line) from None
+                    number = np.nan
                 # float() also takes 1_000, nan and infinity
                 if not -np.inf < number < np.inf or "_" in cell or not cell.isascii():
-                    raise _refuse(cell, name, source, table.line)
+                    faults.add(_rule(cell, name), table.line)
                 column.append(number)
-        if not columns[0]:
+        if not columns[0] and not faults.found:
             raise table.fail(f"no rows below the header; columns found: {table.found()}")
     return {name: np.array(column, dtype=np.float64) for name, column in zip(wanted, columns, strict=True)}
 
@@ -126,9 +129,13 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _refuse(value: object, name: str, source: str, line: int) -> DataError:
+    return DataError(_rule(value, name), source=source, line=line)
+
+
+def _rule(value: object, name: str) -> str:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return DataError(f"column {name!r} must be a finite number, got {shown}", source=source, line=line)
+    return f"column {name!r} must be a finite number, got {shown}"
 
 
 @contextmanager
