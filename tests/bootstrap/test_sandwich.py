@@ -497,7 +497,7 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
     assert set(arrays) == {"frame", "place", "gradient", "curvature", "curvature_sd", "scores"}
     assert set(header) == {
         "schema", "names", "lower", "upper", "levels", "logs", "people", "gradient_sd", "scores_sd", "scores_bound",
-        "guarantee", "secure", "reason",
+        "guarantee", "secure", "reason", "covariate_box",
     }  # fmt: skip
     assert set(NormalPosterior.__slots__) == set(arrays) | set(header) - {"schema"}
     summed = {"gradient": kept[-1], "scores": kept[-2]} | {("curvature", i): kept[-5 + i] for i in range(3)}

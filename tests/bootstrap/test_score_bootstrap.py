@@ -482,7 +482,7 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
     }  # fmt: skip
     assert set(header) == {
         "schema", "names", "lower", "upper", "levels", "knots", "people", "blur", "spread", "unit",
-        "scores_sd", "scores_bound", "tilt_sd", "guarantee", "secure", "reason",
+        "scores_sd", "scores_bound", "tilt_sd", "guarantee", "secure", "reason", "covariate_box",
     }  # fmt: skip
     unit = posterior.unit * 100
     rows = [shown for _, shown, _, event in kept if np.ndim(shown) == 1][-len(posterior.measured.slopes) :]

@@ -57,12 +57,14 @@ def test_the_artefact_holds_layers_and_public_facts_alone():
         header = json.loads(archive["header"].tobytes())
     assert set(header) == {
         "schema", "names", "lower", "upper", "levels", "pseudo_blocks", "training", "noise", "guarantee", "secure",
+        "covariate_box",
     }  # fmt: skip
     assert set(header["training"]) == {
         "records", "blocks", "gamma", "alpha", "probability", "steps", "draws", "gradient_bound",
     }  # fmt: skip
     assert set(GeneratorPosterior.__slots__) == {
         "layers", "names", "lower", "upper", "levels", "pseudo_blocks", "training", "noise", "guarantee", "secure",
+        "covariate_box",
     }  # fmt: skip
 
 

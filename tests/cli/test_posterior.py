@@ -6,6 +6,7 @@ Trainings of a few steps say nothing about data: what is tested is what is asked
 import csv
 import gzip
 import io
+import itertools
 import json
 import os
 import signal
@@ -460,6 +461,54 @@ def test_quantiles_are_drawn_from_a_field_of_gradients_without_any_training(here
     assert [f"{c['mean']:.4g}" for c in document["coefficients"]] == [
         line.split()[-4] for line in again.splitlines()[1:7]
     ]
+
+
+def lowest_gap(path, bounds):
+    """The least distance of lines of neighbouring quantiles at a corner of the bounds, and how many draws there are."""
+    with np.load(path) as archive:
+        values = archive["values"]
+    corners = np.array(list(itertools.product((1.0,), *bounds)))
+    gaps = np.diff(values @ corners.T, axis=0)
+    return gaps.min(), values.shape[1]
+
+
+def test_lines_of_quantiles_do_not_cross_unless_draws_are_asked_for_as_they_are(here, wages, tmp_path):
+    bare = [word for word in wages if word not in TINY]
+    args = [*bare, "--method", "sandwich", "--format", "json", "--draws", "3000"]
+    for raw in ([], ["--raw-draws"]):
+        document = json.loads(here(*args, *raw, "--output", "d.npz")[0])
+        gap, draws = lowest_gap(tmp_path / "d.npz", [(5, 20)])
+        assert draws == 3000
+        assert document["noncrossing"] is (not raw)
+        assert bool(gap >= 0) is (not raw)
+    table, notes = here(*bare, "--method", "sandwich")
+    assert "in no draw do lines of two quantiles cross within the bounds of the columns" in table
+    assert "lines of" not in here(*bare, "--method", "sandwich", "--raw-draws")[0]
+    assert "lines of the quantiles cross" not in notes
+    through = ["wage ~ educ - 1" if word == "wage ~ educ" else word for word in args]
+    out, notes = here(*through)
+    assert json.loads(out)["noncrossing"] is False
+    assert "lines of the quantiles cross: without an intercept they meet where all columns are 0" in notes
+    assert "cross" not in here(*through, "--taus", "0.5")[1]
+    _, err = here("wages.csv", "--model", "huber", *FORMULA, *BOUNDS, *BUDGET, "--raw-draws", code=2)
+    assert "--raw-draws is for --model quantile" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1"])
+def test_no_lines_cross_in_ten_thousand_draws_of_the_example(here, epsilon, tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "wages.csv"
+    bounds = {"logwk": "2:10", "educ": "5:20", "exper": "14:38", "black": "0:1"}
+    given = [word for name, ends in bounds.items() for word in ("--bounds", f"{name}={ends}")]
+    args = [example, "--model", "quantile", "--formula", "logwk~educ+exper+black", *given]
+    args += ["--epsilon", epsilon, "--delta", "1e-6", "--draws", "10000", "--format", "json"]
+    document = json.loads(here(*args, "--output", "d.npz")[0])
+    assert document["noncrossing"] is True
+    gap, draws = lowest_gap(tmp_path / "d.npz", [(5, 20), (14, 38), (0, 1)])
+    assert (gap >= 0, draws) == (True, 10_000)
+    means = np.array([row["mean"] for row in document["coefficients"]]).reshape(5, 4)
+    corners = np.array(list(itertools.product((1,), (5, 20), (14, 38), (0, 1))))
+    assert (np.diff(means @ corners.T, axis=0) >= 0).all()
 
 
 def test_one_label_one_algorithm(here, duels, tmp_path):

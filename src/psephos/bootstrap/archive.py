@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from psephos._check import check_choice, parse_delta, parse_epsilon
 from psephos._json import json_text
 from psephos.bootstrap.loss_protocol import check_interval
+from psephos.bootstrap.rearrangement import CovariateBox
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
 __all__ = [
     "Saved",
     "archive_bytes",
+    "box_from_header",
     "guarantee_from_header",
     "guarantee_to_header",
     "read_archive",
@@ -42,6 +44,7 @@ class Saved:
 
     method: ClassVar[str]  #: the one name of what made it: as an option, in JSON and in a file
     reason: str | None = None  #: why it was taken, where it was not asked for
+    covariate_box: CovariateBox = ()  #: ranges of covariates in which draws at several levels do not cross
     names: tuple[str, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -58,6 +61,9 @@ class Saved:
             posterior = cls._read(data)
             for name, low, high in zip(posterior.names, posterior.lower, posterior.upper, strict=True):
                 check_interval((low, high), f"box of {name!r}")
+            box = posterior.covariate_box
+            if box and not (len(box) == len(posterior.names) and all(-1e100 <= a <= b <= 1e100 for a, b in box)):
+                raise ParameterError("not a saved posterior: covariate_box must be one range a covariate")
             if type(posterior.secure) is not bool:
                 raise ParameterError("not a saved posterior: secure must be true or false")
             posterior._check()
@@ -151,6 +157,11 @@ def guarantee_from_header(promise: dict[str, Any]) -> Guarantee:
         adjacency=promise["adjacency"],
         assumptions=tuple(promise["assumptions"]),
     )
+
+
+def box_from_header(box: Sequence[tuple[float, float]]) -> CovariateBox:
+    """Ranges of covariates."""
+    return tuple((float(low), float(high)) for low, high in box)
 
 
 def reason_from_header(reason: object) -> str | None:

@@ -280,6 +280,16 @@ class Design:
         slopes = [(-limit, limit) for limit in (room / (largest - least)).tolist()]
         return tuple(([(low - room, high + room)] if self.intercept else []) + slopes)
 
+    def covariate_box(self) -> tuple[tuple[float, float], ...]:
+        """The range of each scaled covariate, (1, 1) of the intercept.
+
+        >>> Design(response="y", covariates=("x",), bounds={"x": (0, 10)}, scaling="symmetric").covariate_box()
+        ((1.0, 1.0), (-1.0, 1.0))
+        """
+        least, largest = self._scaled_ends()
+        ranges = zip(least.tolist(), largest.tolist(), strict=True)
+        return (*(((1.0, 1.0),) if self.intercept else ()), *ranges)
+
     def scale_box(self) -> tuple[float, float]:
         """A public box for the scale of errors: from a millionth of the (scaled) response's range to all of it.
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos._check import check_level
 from psephos._extras import load_extra
+from psephos.bootstrap.rearrangement import CovariateBox, can_rearrange, rearranged
 from psephos.errors import ParameterError
 from psephos.scores.ranks import RankIntervals, rank_intervals_from_errors
 
@@ -33,6 +34,9 @@ class PosteriorDraws:
         Of the d coordinates.
     levels
         The indices of the family (quantile levels), increasing, or ``None``.
+    noncrossing
+        Ranges of the d covariates in which the lines of a draw do not cross: at no covariates there is that of a lower
+        level above that of a higher one, nor is it so of their means. ``None`` where draws were not rearranged.
 
     >>> draws = PosteriorDraws(values=np.array([[0.0], [1.0], [2.0]]), names=("mean",))
     >>> draws.mean(), draws.intervals(level=0.5)
@@ -42,6 +46,7 @@ class PosteriorDraws:
     values: Array
     names: tuple[str, ...]
     levels: tuple[float, ...] | None = None
+    noncrossing: CovariateBox | None = None
 
     def __post_init__(self) -> None:
         shape = np.shape(self.values)
@@ -108,9 +113,18 @@ class PosteriorDraws:
         errors = self.values - centre
         return rank_intervals_from_errors(centre, errors.T @ errors / (self.count - 1), errors, level=level)
 
-    def replaced(self, values: ArrayLike) -> PosteriorDraws:
-        """The same names and levels with other values, such as those in another unit."""
-        return replace(self, values=np.asarray(values, dtype=np.float64))
+    def rearranged(self, box: CovariateBox) -> PosteriorDraws:
+        """Draws whose lines at increasing levels do not cross in the box (:mod:`psephos.bootstrap.rearrangement`).
+
+        The same draws where there is one level, or none, or no box with a covariate that is the same for all.
+        """
+        if self.levels is None or len(self.levels) < 2 or not can_rearrange(box):
+            return self
+        return replace(self, values=rearranged(self.values, box), noncrossing=box)
+
+    def replaced(self, values: ArrayLike, *, noncrossing: CovariateBox | None = None) -> PosteriorDraws:
+        """The same names and levels with other values, such as those in another unit, and ranges in that unit."""
+        return replace(self, values=np.asarray(values, dtype=np.float64), noncrossing=noncrossing)
 
     def table(self, *, level: float = 0.95) -> str:
         """Mean, standard deviation and interval of every coordinate, as text.
@@ -177,7 +191,10 @@ def chosen_levels(
         if levels is not None:
             raise ParameterError("levels: this posterior is not indexed by levels")
         return None
-    chosen = known if levels is None else tuple(float(level) for level in levels)
+    try:
+        chosen = known if levels is None else tuple(float(level) for level in levels)
+    except (TypeError, ValueError):
+        chosen = ()
     low, high = min(within or known), max(within or known)
     if not chosen or not all(low <= level <= high for level in chosen) or not np.all(np.diff(chosen) > 0):
         raise ParameterError(f"levels must be increasing and within [{low}, {high}], got {levels!r}")

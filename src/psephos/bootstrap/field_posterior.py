@@ -33,6 +33,7 @@ from psephos._check import check_integer, check_real
 from psephos.bootstrap.archive import (
     Saved,
     archive_bytes,
+    box_from_header,
     guarantee_from_header,
     guarantee_to_header,
     read_archive,
@@ -42,6 +43,7 @@ from psephos.bootstrap.draws import PosteriorDraws, chosen_levels
 from psephos.bootstrap.gradient_field import FieldFit, Measurements, fitted_fields, lowest_places
 from psephos.bootstrap.loss_protocol import check_names
 from psephos.bootstrap.normal_posterior import WORLDS, hardly_known_of, score_errors
+from psephos.bootstrap.rearrangement import CovariateBox
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
@@ -91,6 +93,8 @@ class FieldPosterior(Saved):
         What is promised, and whether every secret bit came from the operating system.
     reason
         Why this method was taken, where it was not asked for.
+    covariate_box
+        Ranges of covariates in which draws at several levels do not cross.
     """
 
     method: ClassVar[str] = "field"
@@ -115,9 +119,15 @@ class FieldPosterior(Saved):
     guarantee: Guarantee
     secure: bool
     reason: str | None = None
+    covariate_box: CovariateBox = ()
 
     def sample(
-        self, draws: int, *, levels: Sequence[float] | None = None, rng: np.random.Generator | None = None
+        self,
+        draws: int,
+        *,
+        levels: Sequence[float] | None = None,
+        rng: np.random.Generator | None = None,
+        rearranged: bool = True,
     ) -> PosteriorDraws:
         """Draws. Free of privacy cost.
 
@@ -130,6 +140,8 @@ class FieldPosterior(Saved):
             process of scores at all levels.
         rng
             A fresh one if absent. Draws are public, so this needs no secret.
+        rearranged
+            Whether lines at several levels are kept from crossing in ``covariate_box``: ``False`` gives raw draws.
         """
         count = check_integer(draws, "draws", low=1)
         generator = np.random.default_rng() if rng is None else rng
@@ -143,16 +155,13 @@ class FieldPosterior(Saved):
             away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
             steps[beyond] += away * generator.uniform(0, reach, (len(away), 1))
         values = np.clip(self.centre + steps, self.lower, self.upper)
-        return PosteriorDraws(
-            values=values[0] if asked is None else values,
-            names=self.names,
-            levels=asked,
-        )
+        drawn = PosteriorDraws(values=values[0] if asked is None else values, names=self.names, levels=asked)
+        return drawn.rearranged(self.covariate_box) if rearranged else drawn
 
     def hardly_known(self) -> tuple[str, ...]:
         """Coordinates of which the data say little, as in :meth:`psephos.bootstrap.NormalPosterior.hardly_known`."""
         levels = None if self.levels is None else self.knots
-        draws = self.sample(4 * WORLDS, levels=levels, rng=np.random.default_rng(0))
+        draws = self.sample(4 * WORLDS, levels=levels, rng=np.random.default_rng(0), rearranged=False)
         return hardly_known_of(draws, self.lower, self.upper)
 
     def found(self, count: int, levels: tuple[float, ...], rng: np.random.Generator) -> tuple[Floats, Flags]:
@@ -253,6 +262,7 @@ class FieldPosterior(Saved):
             "guarantee": guarantee_to_header(self.guarantee),
             "secure": self.secure,
             "reason": self.reason,
+            "covariate_box": self.covariate_box,
         }
         arrays = {name: getattr(self.measured, name) for name in _MEASURED}
         return archive_bytes(header, arrays | {name: getattr(self, name) for name in _ARRAYS})
@@ -277,6 +287,7 @@ class FieldPosterior(Saved):
             guarantee=guarantee_from_header(header["guarantee"]),
             secure=header["secure"],
             reason=reason_from_header(header["reason"]),
+            covariate_box=box_from_header(header["covariate_box"]),
             **numbers,
             **parts,
         )

@@ -15,11 +15,19 @@ import numpy as np
 
 from psephos._check import check_choice, check_integer, check_real, exact, parse_delta
 from psephos.bootstrap.accountant import METHODS, BlockedTraining, Method, NoiseScale, calibrate_sigma
-from psephos.bootstrap.archive import Saved, archive_bytes, guarantee_from_header, guarantee_to_header, read_archive
+from psephos.bootstrap.archive import (
+    Saved,
+    archive_bytes,
+    box_from_header,
+    guarantee_from_header,
+    guarantee_to_header,
+    read_archive,
+)
 from psephos.bootstrap.blocks import dirichlet_weights
 from psephos.bootstrap.draws import PosteriorDraws, chosen_levels
 from psephos.bootstrap.generator import Layers, evaluate
 from psephos.bootstrap.loss_protocol import check_names
+from psephos.bootstrap.rearrangement import CovariateBox
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
@@ -50,6 +58,8 @@ class GeneratorPosterior(Saved):
         What is promised.
     secure
         Whether every secret bit came from the operating system.
+    covariate_box
+        Ranges of covariates in which draws at several levels do not cross.
     """
 
     method: ClassVar[str] = "generator"
@@ -64,9 +74,15 @@ class GeneratorPosterior(Saved):
     noise: NoiseScale
     guarantee: Guarantee
     secure: bool
+    covariate_box: CovariateBox = ()
 
     def sample(
-        self, draws: int, *, levels: Sequence[float] | None = None, rng: np.random.Generator | None = None
+        self,
+        draws: int,
+        *,
+        levels: Sequence[float] | None = None,
+        rng: np.random.Generator | None = None,
+        rearranged: bool = True,
     ) -> PosteriorDraws:
         """Independent draws: fresh weights through the map. Free of privacy cost.
 
@@ -79,6 +95,8 @@ class GeneratorPosterior(Saved):
             the same weights at all of them.
         rng
             For the weights; a fresh one if absent. Draws are public, so this needs no secret.
+        rearranged
+            Whether lines at several levels are kept from crossing in ``covariate_box``: ``False`` gives raw draws.
         """
         count = check_integer(draws, "draws", low=1)
         generator = np.random.default_rng() if rng is None else rng
@@ -101,7 +119,8 @@ class GeneratorPosterior(Saved):
                 for level in chosen
             ]
         )
-        return PosteriorDraws(values=values, names=self.names, levels=chosen)
+        drawn = PosteriorDraws(values=values, names=self.names, levels=chosen)
+        return drawn.rearranged(self.covariate_box) if rearranged else drawn
 
     def noise_scales(self) -> dict[Method, NoiseScale]:
         """The noise that each accountant would have asked for, from public facts alone.
@@ -137,6 +156,7 @@ class GeneratorPosterior(Saved):
             },
             "guarantee": guarantee_to_header(self.guarantee),
             "secure": self.secure,
+            "covariate_box": self.covariate_box,
         }
         arrays = {}
         for index, (weights, biases) in enumerate(self.layers):
@@ -168,6 +188,7 @@ class GeneratorPosterior(Saved):
             ),
             guarantee=guarantee_from_header(header["guarantee"]),
             secure=header["secure"],
+            covariate_box=box_from_header(header["covariate_box"]),
         )
 
     def _check(self) -> None:

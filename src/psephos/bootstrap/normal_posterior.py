@@ -29,6 +29,7 @@ from psephos._check import check_integer, check_real
 from psephos.bootstrap.archive import (
     Saved,
     archive_bytes,
+    box_from_header,
     guarantee_from_header,
     guarantee_to_header,
     read_archive,
@@ -36,6 +37,7 @@ from psephos.bootstrap.archive import (
 )
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.loss_protocol import check_names
+from psephos.bootstrap.rearrangement import CovariateBox
 from psephos.errors import ParameterError
 from psephos.privacy.guarantee import Guarantee
 
@@ -84,6 +86,8 @@ class NormalPosterior(Saved):
         What is promised, and whether every secret bit came from the operating system.
     reason
         Why this method was taken, where it was not asked for.
+    covariate_box
+        Ranges of covariates in which draws at several levels do not cross.
     """
 
     method: ClassVar[str] = "sandwich"
@@ -106,6 +110,7 @@ class NormalPosterior(Saved):
     guarantee: Guarantee
     secure: bool
     reason: str | None = None
+    covariate_box: CovariateBox = ()
 
     def estimate(self) -> Floats:
         """The Newton step from the place, within the box: ``(d,)``, or ``(L, d)`` with levels.
@@ -115,7 +120,7 @@ class NormalPosterior(Saved):
         found = self._placed(self.curvature[None], self.gradient.reshape(1, 1, len(self.place), -1), None)[:, 0]
         return found if self.levels is not None else found[0]
 
-    def sample(self, draws: int, *, rng: np.random.Generator | None = None) -> PosteriorDraws:
+    def sample(self, draws: int, *, rng: np.random.Generator | None = None, rearranged: bool = True) -> PosteriorDraws:
         """Draws. Free of privacy cost; independent but for 256 curvatures and covariances that they go through.
 
         Parameters
@@ -124,6 +129,8 @@ class NormalPosterior(Saved):
             How many, >= 1.
         rng
             A fresh one if absent. Draws are public, so this needs no secret.
+        rearranged
+            Whether lines at several levels are kept from crossing in ``covariate_box``: ``False`` gives raw draws.
         """
         count = check_integer(draws, "draws", low=1)
         generator = np.random.default_rng() if rng is None else rng
@@ -141,9 +148,10 @@ class NormalPosterior(Saved):
         noise = self.curvature_sd[:, None, None] * symmetric_noise((worlds, places, r), generator)
         gradients = (self.gradient + errors).reshape(worlds, -1, places, r)
         values = self._placed(self.curvature + noise, gradients, generator)[:, :count]
-        return PosteriorDraws(
+        found = PosteriorDraws(
             values=values if self.levels is not None else values[0], names=self.names, levels=self.levels
         )
+        return found.rearranged(self.covariate_box) if rearranged else found
 
     def hardly_known(self) -> tuple[str, ...]:
         """Coordinates of which the data say little: a 95 % interval takes half of their box, or ends where it ends.
@@ -158,7 +166,7 @@ class NormalPosterior(Saved):
         ('mean',)
         ()
         """
-        draws = self.sample(4 * WORLDS, rng=np.random.default_rng(0))
+        draws = self.sample(4 * WORLDS, rng=np.random.default_rng(0), rearranged=False)
         return hardly_known_of(draws, self.lower, self.upper)
 
     def _placed(self, curvature: Floats, gradients: Floats, rng: np.random.Generator | None) -> Floats:
@@ -271,6 +279,7 @@ class NormalPosterior(Saved):
             "guarantee": guarantee_to_header(self.guarantee),
             "secure": self.secure,
             "reason": self.reason,
+            "covariate_box": self.covariate_box,
         }
         return archive_bytes(header, {name: getattr(self, name) for name in _ARRAYS})
 
@@ -287,6 +296,7 @@ class NormalPosterior(Saved):
             guarantee=guarantee_from_header(header["guarantee"]),
             secure=header["secure"],
             reason=reason_from_header(header["reason"]),
+            covariate_box=box_from_header(header["covariate_box"]),
             gradient_sd=check_real(header["gradient_sd"], "gradient_sd", low=0, high=1e300),
             scores_sd=check_real(header["scores_sd"], "scores_sd", low=0, high=1e300),
             scores_bound=check_real(header["scores_bound"], "scores_bound", low=0, high=1e300),

@@ -12,7 +12,7 @@ from psephos._json import json_text
 from psephos.bootstrap.best_method import POSTERIOR_METHODS, PosteriorMethod, best_method
 from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
-from psephos.bootstrap.losses import SHIPPED, Loss, Records, ShippedLoss
+from psephos.bootstrap.losses import SHIPPED, Loss, QuantileLoss, Records, ShippedLoss
 from psephos.bootstrap.normal_posterior import NormalPosterior
 from psephos.bootstrap.sandwich import SandwichPlan, prepared_sandwich
 from psephos.bootstrap.score_bootstrap import FieldPlan, prepared_field
@@ -138,7 +138,8 @@ def private_posterior(
 
     def released() -> Release[NormalPosterior | FieldPosterior]:
         release = run()
-        return replace(release, value=replace(release.value, reason=reason))
+        box = loss.covariate_box if isinstance(loss, QuantileLoss) else ()
+        return replace(release, value=replace(release.value, reason=reason, covariate_box=box))
 
     request = {
         "release": "posterior",

@@ -18,6 +18,7 @@ All three are convex in theta. Source: "Private Generative Bootstrap via Blockin
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -43,6 +44,7 @@ from psephos.bootstrap.loss_protocol import (
     round_up,
     special_functions,
 )
+from psephos.bootstrap.rearrangement import CovariateBox
 from psephos.errors import ParameterError
 
 __all__ = ["SCALE_STRETCH", "HuberLoss", "LogisticLoss", "QuantileLoss"]
@@ -226,6 +228,10 @@ class QuantileLoss(Curved):
         The probability of each level in training; scaled to sum to 1. Default proportional to 1 / (tau (1 - tau)).
     bandwidth
         h > 0, in units of the (scaled) response.
+    covariate_box
+        (low, high) of each covariate, low <= high, public: ``Design.covariate_box()``. Draws at several levels are
+        rearranged so that their curves do not cross in it, if one covariate is the same for all
+        (:mod:`psephos.bootstrap.rearrangement`). Known without being given for an ``intercept`` alone.
     start
         p numbers in the box; default the middle of it.
 
@@ -245,6 +251,7 @@ class QuantileLoss(Curved):
     levels: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     level_weights: tuple[float, ...] = ()
     bandwidth: float = 0.1
+    covariate_box: CovariateBox = ()
     start: tuple[float, ...] = ()
     names: tuple[str, ...] = field(init=False)
     lower: tuple[float, ...] = field(init=False)
@@ -260,7 +267,11 @@ class QuantileLoss(Curved):
         pairs = check_box(self.coefficient_box, covariates, "coefficient_box")
         _set_box(self, pairs, tuple(middle(*pair) for pair in pairs))
         checked: dict[str, object] = {"covariates": covariates, "names": covariates, "coefficient_box": pairs}
-        checked |= {"levels": levels, "level_weights": weights}
+        checked |= {
+            "levels": levels,
+            "level_weights": weights,
+            "covariate_box": _check_ranges(self.covariate_box, covariates),
+        }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "bound", max(self.bound_at(level) for level in levels))
@@ -464,6 +475,19 @@ def _check_levels(levels: object) -> tuple[float, ...]:
     if any(not a < b for a, b in pairwise(checked)):
         raise ParameterError(f"levels must increase, got {levels!r}")
     return checked
+
+
+def _check_ranges(box: object, covariates: tuple[str, ...]) -> CovariateBox:
+    """Ranges of covariates, (1, 1) for an intercept alone; nothing where none are known."""
+    if isinstance(box, Sequence) and not isinstance(box, str) and not box:
+        return ((1.0, 1.0),) if covariates == ("intercept",) else ()
+    pairs = np.asarray(box, dtype=object)
+    if pairs.shape != (len(covariates), 2):
+        raise ParameterError(f"covariate_box must be one pair (low, high) for each of {covariates}, got {box!r}")
+    ends = [tuple(check_real(end, "covariate_box", low=-1e100, high=1e100) for end in pair) for pair in pairs]
+    if not all(low <= high for low, high in ends):
+        raise ParameterError(f"covariate_box must be pairs with low <= high, got {box!r}")
+    return tuple((low, high) for low, high in ends)
 
 
 def _check_weights(weights: object, levels: tuple[float, ...]) -> tuple[float, ...]:

@@ -48,7 +48,7 @@ from psephos.bootstrap.accountant import (
 from psephos.bootstrap.blocks import dirichlet_weights, gamma_star
 from psephos.bootstrap.generator import NetworkShape, initial_layers
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
-from psephos.bootstrap.losses import BradleyTerryLoss, Loss, Records
+from psephos.bootstrap.losses import BradleyTerryLoss, Loss, QuantileLoss, Records
 from psephos.bootstrap.statistic import Grid, PoissonSampling, Segment, integer_noise
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, InsecureBits, is_secure
@@ -278,6 +278,7 @@ def prepared(
             noise=noise,
             guarantee=guarantee,
             secure=secure,
+            covariate_box=loss.covariate_box if isinstance(loss, QuantileLoss) else (),
         )
         return Release(value=posterior, event=facts.event(noise.sigma), guarantee=guarantee, secure=secure)
 

@@ -186,7 +186,10 @@ class Estimand:
         design = self.model.design
         if design is None:
             return draws.replaced(draws.values - draws.values.mean(axis=-1, keepdims=True))
-        return draws.replaced(design.original_units(draws.values, with_scale=self.model.name == "huber"))
+        values = design.original_units(draws.values, with_scale=self.model.name == "huber")
+        bounds = [design.bounds[name] for name in design.covariates]
+        ranges = (*(((1.0, 1.0),) if design.intercept else ()), *bounds)
+        return draws.replaced(values, noncrossing=None if draws.noncrossing is None else ranges)
 
 
 def design_facts(design: Design) -> dict[str, Any]:
@@ -213,6 +216,7 @@ def model_of(
     response_scale: float | None,
     max_comparisons: int | None,
     of_comparisons: dict[str, bool],
+    raw_draws: bool = False,
 ) -> Model:
     """The model that the options name; ``of_comparisons`` says which options for comparisons were given.
 
@@ -229,6 +233,7 @@ def model_of(
             "--formula": (formula is not None, _REGRESSIONS),
             "--bounds": (bool(bounds), _REGRESSIONS),
             "--levels": (levels is not None, ("quantile",)),
+            "--raw-draws": (raw_draws, ("quantile",)),
             "--clip": (clip is not None, ("mean",)),
             "--scaling": (scaling is not None, ("huber", "quantile", "logistic")),
             "--response-scale": (response_scale is not None, ("huber", "quantile", "mean")),
@@ -312,7 +317,13 @@ def _loss(
         return MeanLoss(data_bounds=(low, high), sd=1.0, clip=most, box=box)
     pairs = box or design.coefficient_box()
     if name == "quantile":
-        return QuantileLoss(covariates=names, covariate_bound=radius, coefficient_box=pairs, levels=levels)
+        return QuantileLoss(
+            covariates=names,
+            covariate_bound=radius,
+            coefficient_box=pairs,
+            levels=levels,
+            covariate_box=design.covariate_box(),
+        )
     return HuberLoss(covariates=names, covariate_bound=radius, coefficient_box=pairs, scale_box=design.scale_box())
 
 

@@ -105,6 +105,12 @@ def posterior(
         ),
     ] = "auto",
     draws: Annotated[int, typer.Option("--draws", help="How many posterior draws; any number costs the same.")] = 2000,
+    raw_draws: Annotated[
+        bool,
+        typer.Option(
+            "--raw-draws", help="Quantiles: leave draws as they are, whose lines may cross at some covariates."
+        ),
+    ] = False,
     output_format: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
     output: Annotated[
         Path | None,
@@ -200,6 +206,7 @@ def posterior(
             "--items-public-as-seen": items_public_as_seen,
             "--max-comparisons": max_comparisons is not None,
         },
+        raw_draws=raw_draws,
     )
     training = {
         "--steps": steps,
@@ -240,9 +247,9 @@ def posterior(
                 request_id=request_id,
                 budget=split_budget(budget),
             )
-        drawn = estimand.in_units_of_data(draws_of(release.value, draws))
+        drawn = estimand.in_units_of_data(draws_of(release.value, draws, raw=raw_draws))
         unknown = unknown_of(release.value)
-        for line in notes_of(release.value, unknown):
+        for line in notes_of(release.value, unknown, drawn, raw=raw_draws):
             note(line)
         if output_format == "json":
             text = json_text(release, estimand, drawn, unknown)

@@ -36,7 +36,9 @@ def draw_process(draws: PosteriorDraws, picture: Path, release: Release[Any]) ->
     )
 
 
-def draws_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, count: int) -> PosteriorDraws:
+def draws_of(
+    sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, count: int, *, raw: bool
+) -> PosteriorDraws:
     """Draws that follow from the sampler: a repeated request prints the same numbers."""
     import hashlib
 
@@ -51,7 +53,7 @@ def draws_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, cou
     else:
         released = [x.tobytes() for x in (sampler.place, sampler.gradient, sampler.curvature, sampler.scores)]
     digest = hashlib.sha256(b"".join(released)).digest()
-    return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)))
+    return sampler.sample(count, rng=np.random.default_rng(int.from_bytes(digest)), rearranged=not raw)
 
 
 def unknown_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior) -> tuple[str, ...]:
@@ -61,7 +63,13 @@ def unknown_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior) -
     return () if isinstance(sampler, GeneratorPosterior) else sampler.hardly_known()
 
 
-def notes_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, unknown: tuple[str, ...]) -> list[str]:
+def notes_of(
+    sampler: NormalPosterior | FieldPosterior | GeneratorPosterior,
+    unknown: tuple[str, ...],
+    draws: PosteriorDraws,
+    *,
+    raw: bool,
+) -> list[str]:
     """What is said of the draws beside them."""
     from psephos.bootstrap import GeneratorPosterior
 
@@ -78,6 +86,8 @@ def notes_of(sampler: NormalPosterior | FieldPosterior | GeneratorPosterior, unk
             f"the data say little at this budget of {', '.join(map(shown, unknown))}: intervals take half of the "
             "parameter's public range, or end where it ends"
         )
+    if draws.levels is not None and len(draws.levels) > 1 and draws.noncrossing is None and not raw:
+        said.append("lines of the quantiles cross: without an intercept they meet where all columns are 0")
     return said
 
 
@@ -111,6 +121,8 @@ def table_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws)
 
     named = replace(draws, names=tuple(shown(name) for name in draws.names))
     lines = [named.table(level=LEVEL), ""]
+    if draws.noncrossing is not None:
+        lines += ["in no draw do lines of two quantiles cross within the bounds of the columns", ""]
     if (ranks := _ranks(estimand, named)) is not None:
         tiers = " > ".join(", ".join(tier) for tier in ranks["tiers"])
         lines += [f"tiers at level {LEVEL:g}, all at once: {tiers}", ""]
@@ -184,6 +196,7 @@ def json_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws, 
         "coefficients": _coefficients(draws),
         "level": LEVEL,
         "draws": draws.count,
+        "noncrossing": draws.noncrossing is not None,
         "rank_intervals": _ranks(estimand, draws),
         "design": None if design is None else design_facts(design),
         "plan": plan,
