@@ -31,8 +31,14 @@ ROOT = Path(__file__).parents[2]
         ("model_a,model_b,winner\n", "comparisons"),
         ("wage,age,educ\n6.5,40,12\n7.1,45,\n", "records"),
         ("wage;sex\n6.5;m\n", "table"),
+        ("#,tea,milk\n1,1,2\n", "table"),
+        ("# made by hand, in May\n# NUMBER ALTERNATIVES: 2\n", "preflib"),
+        ("# made by hand, in May\n3: 1,2\n", "preflib"),
+        ("10:30,11:30\n1,2\n", "table"),
+        ("[1st choice],[2nd choice]\na,b\n", "table"),
+        ("NUMBER ALTERNATIVES: 2\n1: 1,2\n", "table"),
         ('{"schema": "psephos.report/1"}\n', "json"),
-        ("[1, 2]\n", "json"),
+        ("[[1, 2]]\n", "json"),
     ],
 )
 def test_kinds(put, text, kind):
@@ -51,3 +57,9 @@ def test_kinds(put, text, kind):
 )
 def test_kinds_of_the_examples(name, kind):
     assert file_kind(ROOT / "examples" / name) == kind
+
+
+def test_where_the_first_line_says_nothing_the_suffix_does(put):
+    assert file_kind(put("x.soc", "NUMBER ALTERNATIVES: 2\n1: 1,2\n")) == "preflib"
+    assert file_kind(put("x.soi", "")) == "preflib"
+    assert file_kind(put("y.soi", "a,b\n1,2\n")) == "table"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from pathlib import Path
 from typing import Literal
 
 from psephos.errors import DataError
@@ -17,7 +18,10 @@ __all__ = ["FileKind", "file_kind", "report_schema"]
 FileKind = Literal["preflib", "comparisons", "records", "table", "json"]
 
 _ROWS = 50  # how many rows are looked at
-_COUNTED = re.compile(r"[0-9]+\s*:.*")
+_SUFFIXES = (".soc", ".soi", ".toc", ".toi")
+_MARKS = re.compile(r"[,;\t]")
+_JSON = re.compile(r"\{\s*(\"|$)|\[\s*([\[{]|$)")
+_COUNTED = re.compile(r"[0-9]+\s*:[0-9{},\s]*")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?", re.ASCII)
 
 
@@ -26,18 +30,17 @@ def file_kind(path: Source) -> FileKind:
 
     ``preflib``: lines ``# KEY: value``, ``count: order``, or the header of the old format. ``json``: documents or
     reports. ``comparisons``: a table with two columns of items and a winner. ``records``: a table of numbers most of
-    which are no places, with fractions. ``table``: any other, of ballots.
+    which are no places, with fractions. ``table``: any other, of ballots. Where a first line without a delimiter says
+    nothing, the suffix of PrefLib's files does.
     """
     with open_text(path, newline="") as stream:
         lines = [line.strip() for line in itertools.islice(stream, _ROWS)]
     filled = [line for line in lines if line]
     first, second = [*filled, "", ""][:2]
-    if first.startswith("#") or _COUNTED.fullmatch(first):
-        return "preflib"
-    if first.isascii() and first.isdigit() and re.match(r"[0-9]+\s*,", second):
-        return "preflib"
-    if first.startswith(("{", "[")):
+    if _JSON.match(first):
         return "json"
+    if _is_preflib(first, second) or (not _MARKS.search(first) and Path(path).suffix.lower() in _SUFFIXES):
+        return "preflib"
     with open_text(path, newline="") as stream:
         table = Table(stream, source_name(path))
         if is_comparisons(table.columns):
@@ -52,6 +55,15 @@ def file_kind(path: Source) -> FileKind:
     # Whole numbers may be names: of years, or of films in a list.
     fractions = any(x != int(x) or x < 0 for column in numbers for x in column)
     return "records" if fractions and 2 * measured > columns else "table"
+
+
+def _is_preflib(first: str, second: str) -> bool:
+    """Whether these lines start a PrefLib file: of a table, a column may be called ``#``, and one ``10:30``."""
+    if first.startswith("#"):
+        return not _MARKS.search(first) or ":" in first or second.startswith("#") or bool(_COUNTED.fullmatch(second))
+    if first.isascii() and first.isdigit():
+        return bool(re.match(r"[0-9]+\s*,", second))
+    return bool(_COUNTED.fullmatch(first))
 
 
 def report_schema(path: Source) -> str | None:
