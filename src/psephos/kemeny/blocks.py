@@ -8,9 +8,11 @@ optimal order does so. Two decompositions follow, both in order, best first:
 * weak: the strong components of the arcs W > 0, finer. Concatenating optimal orders of the parts is optimal;
   other optimal orders may mix parts along pairs of margin 0.
 
-If every weak part has only one optimal order, the optimal orders of the whole are the linear extensions of
-those orders together with the arcs W > 0 between parts, and the differing pairs are the pairs that the
-transitive closure leaves incomparable.
+An order of the whole is optimal exactly if its restriction to every weak part is, and the arcs W > 0 between parts
+hold. So for any choice of one optimal order a part, all linear extensions of these together with the arcs are
+optimal: pairs that their transitive closure leaves incomparable differ, and so do the differing pairs of each part.
+Pairs do not differ that the closure of the arcs and of what holds in all optimal orders of each part decides. Where
+the two tell of every pair, as they do if every part has only one optimal order, the differing pairs are known.
 """
 
 from __future__ import annotations
@@ -115,10 +117,15 @@ def join_weak(parts: Sequence[Part], blocks: Blocks, signs: Signs) -> Part:
     if len(parts) == 1:
         return parts[0]
     joined = _join(parts, blocks)
-    if all(part.unique for part in parts):
+    differing = [part.differing for part in parts if part.differing is not None]
+    if len(differing) == len(parts):
         orders = [block[part.order] for part, block in zip(parts, blocks, strict=True)]
-        differing = differing_by_extension(signs, orders)
-        return replace(joined, differing=differing, unique=not differing.any())
+        surely = differing_by_extension(signs, orders)
+        perhaps = differing_by_extension(signs, orders, but=differing)
+        for block, relation in zip(blocks, differing, strict=True):
+            surely[np.ix_(block, block)] |= relation
+        if (surely == perhaps).all():
+            return replace(joined, differing=surely, unique=not surely.any())
     tied_neighbours = (signs[joined.order[:-1], joined.order[1:]] == 0).any()
     if tied_neighbours and joined.disagreement == joined.lower_bound:
         return replace(joined, unique=False)
@@ -139,14 +146,20 @@ def _join(parts: Sequence[Part], blocks: Blocks) -> Part:
     )
 
 
-def differing_by_extension(signs: Signs, orders: Blocks) -> Relation:
-    """The symmetric relation of differing pairs, where each weak block has just the one optimal order given."""
+def differing_by_extension(signs: Signs, orders: Blocks, *, but: Sequence[Relation] | None = None) -> Relation:
+    """The symmetric relation of pairs that the orders of the weak blocks and the arcs between them leave open.
+
+    ``but`` takes pairs out of each order: a relation on the positions of its block in ascending order.
+    """
     m = len(signs)
     block = np.empty(m, dtype=np.intp)
     forced = np.zeros((m, m), dtype=np.bool_)
     for number, order in enumerate(orders):
         block[order] = number
-        forced[order[:-1], order[1:]] = True
+        forced[np.ix_(order, order)] = np.triu(np.ones((len(order), len(order)), dtype=np.bool_), 1)
+        if but is not None:
+            items = np.sort(order)
+            forced[np.ix_(items, items)] &= ~but[number]
     forced |= (signs > 0) & (block[:, None] != block[None, :])
     before = transitive_closure(forced)
     differing: Relation = ~(before | before.T | np.eye(m, dtype=np.bool_))
