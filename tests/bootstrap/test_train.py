@@ -11,6 +11,7 @@ import pytest
 
 from psephos.bootstrap import blocks
 from psephos.bootstrap.accountant import PaperBound, epsilon_upper
+from psephos.bootstrap.baselines.dp_sgld import SgldPlan, sample_dp_sgld
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.generator import NetworkShape, evaluate, initial_layers
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
@@ -66,6 +67,19 @@ def test_the_artefact_holds_layers_and_public_facts_alone():
         "layers", "names", "lower", "upper", "levels", "pseudo_blocks", "training", "noise", "guarantee", "secure",
         "covariate_box",
     }  # fmt: skip
+
+
+def test_gathered_minibatches_are_an_assumption_of_the_guarantee():
+    """Places of records there follow from secret coins: that these change no bit is tested, and not proved."""
+    said = "alike at every place of it (tested, not proved)"
+    for plan, assumed in ((SMALL, True), (replace(SMALL, probability=1), False)):
+        trained = private_generator(numbers(), MEAN, epsilon=1, delta="1e-3", plan=plan)
+        for guarantee in (trained.guarantee, trained.value.guarantee, fit(plan=plan).guarantee):
+            assert (said in guarantee.sentence()) == assumed
+    chain = SgldPlan(steps=4, probability="0.2", step=1)
+    for plan, assumed in ((chain, True), (replace(chain, probability=1), False)):
+        release = sample_dp_sgld(numbers(), MEAN, epsilon=1, delta="1e-3", plan=plan)
+        assert (said in release.guarantee.sentence()) == assumed
 
 
 def test_simulation_is_stamped_insecure_for_good():

@@ -14,7 +14,7 @@ from psephos.bootstrap.accountant import Method, PaperBound
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import Loss, Records
 from psephos.bootstrap.private_posterior import declared, described, release_from_json, release_to_json
-from psephos.bootstrap.train import TrainingPlan, count_records, prepared, promise
+from psephos.bootstrap.train import TrainingPlan, assumptions_of_minibatches, count_records, prepared, promise
 from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.charge import charged, check_payment, warn_if_weak
 from psephos.privacy.ledger import Ledger
@@ -50,7 +50,8 @@ def private_generator(
     for a loss of this package. This one reproduces the published sampler, and takes a loss of your own.
 
     (epsilon, delta)-differentially private for each record under replace-one adjacency; the number of records, the
-    loss with its bounds and the plan are public.
+    loss with its bounds and the plan are public. With ``plan.probability`` below 1 the guarantee assumes that the
+    compiled program treats all places of a minibatch alike.
 
     Parameters
     ----------
@@ -102,7 +103,8 @@ def private_generator(
     >>> release.value.sample(500).values.shape
     (500, 1)
     """
-    guarantee = promise(loss, epsilon, delta, declared=declared(assumptions))
+    rests_on = (*assumptions_of_minibatches(plan.probability), *declared(assumptions))
+    guarantee = promise(loss, epsilon, delta, declared=rests_on)
     people = count_records(records, "records")
     check_payment(bits, ledger, dataset, request_id, budget)
     warn_if_weak(guarantee, people)

@@ -58,6 +58,7 @@ from psephos.privacy.release import Release
 __all__ = [
     "TrainingPlan",
     "assumptions_of",
+    "assumptions_of_minibatches",
     "check_trainable",
     "count_records",
     "prepared",
@@ -68,6 +69,10 @@ __all__ = [
 #: What the holder declares by calling a mechanism of this package.
 PUBLIC_SETTINGS = "the bounds and all settings were chosen without looking at the data"
 ONE_RECORD = "each person has one record"
+#: A record that joins a minibatch moves those behind it by one place (docs/proofs/bootstrap.md, section 8).
+ALIKE_AT_EVERY_PLACE = (
+    "the compiled program computes a record's part of a minibatch alike at every place of it (tested, not proved)"
+)
 
 _LEAST_DELTA = Fraction(1, 10**300)
 _LARGEST = 1e30  # of a parameter: training is in single precision
@@ -191,7 +196,7 @@ def simulate(
     return prepared(
         records,
         loss,
-        guarantee=promise(loss, epsilon, delta),
+        guarantee=promise(loss, epsilon, delta, declared=assumptions_of_minibatches(plan.probability)),
         plan=plan,
         accountant=accountant,
         paper=paper,
@@ -309,6 +314,11 @@ def _calibrated(
 def assumptions_of(loss: Loss) -> tuple[str, ...]:
     """What the guarantee rests on: a record is a person, and what shaped the computation is public."""
     return (PUBLIC_SETTINGS,) if isinstance(loss, BradleyTerryLoss) else (PUBLIC_SETTINGS, ONE_RECORD)
+
+
+def assumptions_of_minibatches(probability: Exact) -> tuple[str, ...]:
+    """What sums over gathered minibatches rest on; nothing where everybody is in each, at a place of their own."""
+    return () if PoissonSampling.of(probability).probability == 1 else (ALIKE_AT_EVERY_PLACE,)
 
 
 def check_trainable(loss: Loss, records: Records) -> None:

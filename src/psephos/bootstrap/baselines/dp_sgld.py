@@ -53,7 +53,7 @@ from psephos.bootstrap.losses import Loss, Records
 from psephos.bootstrap.m_estimate import count_records
 from psephos.bootstrap.on_device import cpu, device_records, row_gradient
 from psephos.bootstrap.statistic import Grid, PoissonSampling, integer_contributions, integer_noise
-from psephos.bootstrap.train import assumptions_of, check_trainable
+from psephos.bootstrap.train import assumptions_of, assumptions_of_minibatches, check_trainable
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.guarantee import Guarantee
@@ -201,11 +201,15 @@ def sample_dp_sgld(
         loss,
         plan=plan,
         multiplier=noise.sigma,
-        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=assumptions_of(loss)),
+        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=_assumptions(loss, plan)),
         bits=bits,
         public=np.random.default_rng(),
         progress=progress,
     )
+
+
+def _assumptions(loss: Loss, plan: SgldPlan) -> tuple[str, ...]:
+    return (*assumptions_of(loss), *assumptions_of_minibatches(plan.probability))
 
 
 def simulate_dp_sgld(
@@ -247,7 +251,7 @@ def simulate_dp_sgld(
         loss,
         plan=plan,
         multiplier=multiplier,
-        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=assumptions_of(loss)),
+        guarantee=Guarantee(epsilon=budget[0], delta=budget[1], assumptions=_assumptions(loss, plan)),
         bits=InsecureBits(seed=seed),
         public=np.random.default_rng([seed, 1]),
         progress=progress,
