@@ -16,6 +16,7 @@ from scipy import sparse
 from psephos.errors import ParameterError
 from psephos.pairwise import Unranked
 from psephos.profile import Comparisons, Profile
+from psephos.scores.answers import LEAST_DENSITY
 from psephos.scores.intervals import clustered_sampling, score_inverse
 from psephos.scores.links import Link
 from psephos.scores.people import Freedom, Person, freedom_of_items, freedom_of_pairs
@@ -69,24 +70,17 @@ def clustered_wins(
 def clustered_rows(data: Comparisons, theta: Floats, link: Link) -> tuple[Any, Freedom]:
     """For many items: residuals of people, sparse, shape (persons, m), and the freedom of each score."""
     table = _Records(data, theta, link)
-    x = theta[data.left] - theta[data.right]
-    weight = table.weight * np.maximum(link.density(x), 1e-6 * float(link.density(np.zeros(1))[0]))
-    both, ends = np.tile(table.row, 2), np.concatenate([data.left, data.right])
-    shape = (len(table.answers), data.m)
-    # One entry for each person and item, all in the same order: indices of rows are sorted by csr arithmetic.
-    parts = [
-        sparse.csr_array((np.tile(values, 2), (both, ends)), shape=shape)
-        for values in (weight, table.weight, (table.weight > 0).astype(np.float64))
-    ]
-    for part in parts:
-        part.sum_duplicates()
-    information, size, number = parts
-    item = information.indices.astype(np.intp)
-    total = np.bincount(item, weights=information.data, minlength=data.m)
-    share = information.data / np.maximum(total[item], 1e-300)
+    # One entry for each person and item, in the same order in all three.
+    rows = table.by_item(table.surprise, -1.0)
+    number = table.by_item((table.weight > 0).astype(np.float64), 1.0)
+    size = number if data.weight is None else table.by_item(table.weight, 1.0)
+    density = link.density(theta[data.left] - theta[data.right])
+    np.maximum(density, LEAST_DENSITY * float(link.density(np.zeros(1))[0]), out=density)
+    share = table.by_item(table.weight * density, 1.0).data
+    item = rows.indices
+    total = np.bincount(item, weights=share, minlength=data.m)
+    share /= np.maximum(total[item], 1e-300)
     freedom = freedom_of_items(share, number.data > 1, size.data, item, data.m)
-    rows = table.rows()
-    rows.sum_duplicates()
     rows.data /= np.sqrt(1.0 - np.where(number.data > 1, np.minimum(share, 0.999), 0.0))
     return rows, freedom
 
@@ -98,7 +92,7 @@ class _Records:
         person: Any = data.person
         answered = np.bincount(person) > 0
         self.m, self.left, self.right = data.m, data.left, data.right
-        self.row: Labels = (np.cumsum(answered) - 1)[person].astype(np.intp)
+        self.row: npt.NDArray[np.int32] = (np.cumsum(answered, dtype=np.int32) - 1)[person]
         people = int(answered.sum())
         self.weight = np.ones(data.records) if data.weight is None else np.array([float(w) for w in data.weight])
         self.surprise = self.weight * ((1.0 + data.outcome) / 2.0 - link.cdf(theta[data.left] - theta[data.right]))
@@ -106,9 +100,15 @@ class _Records:
 
     def rows(self) -> Any:
         """Shape (people, m), sparse: wins less expected wins of each person, weighted."""
-        rows, columns = np.tile(self.row, 2), np.concatenate([self.left, self.right])
-        entries = np.concatenate([self.surprise, -self.surprise])
-        return sparse.csr_array((entries, (rows, columns)), shape=(len(self.answers), self.m))
+        return self.by_item(self.surprise, -1.0)
+
+    def by_item(self, values: Floats, sign: float) -> Any:
+        """Sums over the answers of a person about an item, sparse: of values for the left, signed for the right."""
+        rows, columns = np.tile(self.row, 2), np.concatenate([self.left, self.right], dtype=np.int32)
+        entries = np.concatenate([values, sign * values])
+        table: Any = sparse.csr_array((entries, (rows, columns)), shape=(len(self.answers), self.m))
+        table.sum_duplicates()
+        return table
 
     def traces(self, table: Floats) -> Floats:
         sums = np.bincount(self.row, weights=self.weight * table[self.left, self.right], minlength=len(self.answers))

@@ -60,6 +60,7 @@ Labels = npt.NDArray[np.intp]
 
 _LIGHT = 0.02  # of the information on any contrast: whoever holds less is not looked at alone
 _WORK = 2e9  # of m^2 times the items of a person, summed over people looked at one by one
+_HALF = 0.5 + 1e-9  # two like people hold a half each, up to rounding
 _MOST = 0.9  # a share beyond which residuals say nothing and grow no more
 _TAIL = 0.025
 _GRID = np.concatenate([np.geomspace(0.01, 1.0, 60), np.geomspace(1.02, 1e5, 400)])
@@ -165,7 +166,7 @@ def freedom_of_pairs(table: PersonTable, density: Floats, inverse: Floats) -> Fr
         image = inverse[:, person.items] @ root
         own = _forms_of(image @ image.T)
         h = np.minimum(own / whole, 1.0)
-        held |= h > 0.5
+        held |= h > _HALF
         shares += person.count * h
         squares += person.count * h**2
         products += person.count * size[p] * h * own
@@ -208,7 +209,7 @@ def freedom_of_items(share: Floats, several: npt.NDArray[np.bool_], size: Floats
     h = np.where(several, share, 0.0)
     beta, uneven = total(size * h**2) / alike, np.maximum(total((size * h) ** 2), 1e-300)
     freedom = _equivalent(beta, 2.0 * beta - total(h**2), alike**2 / uneven, 1.0 - total(h))
-    freedom[item[h > 0.5]] = 0.0
+    freedom[item[h > _HALF]] = 0.0
     return Freedom(scores=freedom, differences=None, added=np.zeros((0, 0)))
 
 
