@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,19 @@ EXACT = [
 def test_results_without_noise_say_in_the_first_lines_that_they_are_not_private(public):
     first = "\n".join((inspect.getdoc(public) or "").splitlines()[:4])
     assert "Not private" in first, first
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("docs/proofs/central_worst_case.md", ("Alabi", "Hillebrand")),
+        ("src/psephos/central/footrule.py", ("Hillebrand",)),
+        ("src/psephos/central/two_stage.py", ("Hillebrand",)),
+        ("src/psephos/central/kwiksort.py", ("Alabi",)),
+        ("src/psephos/central/win_vector.py", ("Cai",)),
+        ("experiments/edge_dp_ranking/run.py", ("Cai",)),
+    ],
+)
+def test_results_of_others_bear_their_names(file, names):
+    text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
+    assert all(name in text for name in names)

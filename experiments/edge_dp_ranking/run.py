@@ -5,10 +5,11 @@ pair is compared once with probability p, and u beats v with probability 1 / (1 
 comparison is what is protected, and who was compared with whom is public; pure epsilon.
 
 Metrics: log10 of the relative errors ``max |theta^ - theta| / max |theta|`` and the same in the 2-norm, and the share
-of the true best k that the estimated best k miss. ``published.csv`` holds the figures of the literature (theirs: a
+of the true best k that the estimated best k miss. ``published.csv`` holds the figures of T. Cai, A. Chakraborty and
+Y. Wang (2025), "Optimal differentially private ranking from pairwise comparisons" (arXiv:2507.09388; theirs: a
 perturbed likelihood, ``mle``, and noisy counts, ``count``; 120 replicates). It does not say to which base its
-logarithms are. They are compared both ways: natural, and to the base 10, to which their change with n and p points. Its
-rows seem to be for one theta each: two rows of one setting (300 items, p = 1, epsilon = 2.5) differ by ten of its
+logarithms are. They are compared both ways: natural, and to the base 10, to which their change with n and p points.
+Its rows seem to be for one theta each: two rows of one setting (300 items, p = 1, epsilon = 2.5) differ by ten of its
 standard errors. Noise comes from repeatable test bits: nothing here is a release.
 
     python experiments/edge_dp_ranking/run.py --replicates 100

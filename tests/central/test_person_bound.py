@@ -146,3 +146,21 @@ def test_persons_without_any_answer():
     nobody = Comparisons.from_columns(ITEMS, [], [], [], person=[], persons=("p", "q"))
     assert bound_persons(nobody, pairs=2, bits=InsecureBits(seed=1)).records == 0
     assert private_consensus(nobody, epsilon=1).value.units == 2
+
+
+def test_who_is_listed_counts_whether_they_answered_or_not():
+    """Neighbours have one number of people: a person may be replaced by one who gave nothing, within the bound."""
+    answers = {"person": [0, 0, 0, 1], "persons": ("p", "q")}
+    all_of_them = Comparisons.from_columns(ITEMS, [0, 0, 1, 0], [1, 2, 2, 1], [1, 1, 1, -1], **answers)
+    without = Comparisons.from_columns(ITEMS, [0], [1], [-1], person=[1], persons=("p", "q"))
+    for k in (1, 2, 3):
+        here, there = (
+            pairwise_margins(bound_persons(x, pairs=k, bits=InsecureBits(seed=1))) for x in (all_of_them, without)
+        )
+        moved = np.abs(here - there)[np.triu_indices(len(ITEMS), 1)]
+        assert moved.sum() <= k  # half of what one who answered otherwise may move
+        assert moved.max() <= 1
+    for data in (all_of_them, without):
+        value = private_consensus(data, epsilon=1).value
+        assert value.units == 2
+    assert "how many people gave comparisons is public" in private_consensus(without, epsilon=1).guarantee.sentence()

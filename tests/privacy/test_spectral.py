@@ -533,3 +533,19 @@ def test_shapes_and_types():
 def test_refusals(rate):
     with pytest.raises(ParameterError, match="rate must be a rational"):
         nuclear_noise(3, rate, InsecureBits(seed=1))
+
+
+@pytest.mark.parametrize("level", [1e-300, 1e-3, 0.3, 0.999, 1 - 1e-15])
+def test_the_search_for_a_value_ends_and_finds_it(level):
+    """Of the tail exp(-x): wider balls where the level is known less well, and a root far beyond 2^64."""
+    one, widths = [flint.arb(1)], []
+    for bits in (80, 160, 320, 1200):
+        with flint.ctx.workprec(bits):
+            known = flint.arb(level, level * (1 - level) * 2.0**-30 if bits == 80 else 0)
+            found = spectral._tail_inverse(one, one, known, start=8)
+            assert found.overlaps(-flint.arb(level).log())
+            widths.append(found.rad())
+    assert all(wide > narrow for wide, narrow in itertools.pairwise(widths))
+    with flint.ctx.workprec(2000):
+        far = flint.arb(2) ** 70
+        assert spectral._tail_inverse(one, one, (-far).exp(), start=8).overlaps(far)

@@ -14,6 +14,10 @@ Kemeny optimum: Spearman's footrule lies between Kendall's distance and its doub
 scored like this: Fagin, Kumar, Mahdian, Sivakumar and Vee 2006; aggregation by assignment: Dwork, Kumar, Naor and
 Sivakumar 2001). Under ``missing`` an unranked item counts at the middle, and the factor is not proved.
 
+Footrule rankings under differential privacy, by noisy trees of counts, are due to Hillebrand, Manurangsi,
+Suppakitpaisarn and Vajanopath (2026, arXiv:2511.11319), who prove the factor 2 with an additive error; the numbers
+released here, and their constants, are our own.
+
 **Release.** For every item, with independent integer noise on each number, either
 
 * the *prefix counts* ``G[u, k] = H[u, 1] + ... + H[u, k]`` for k < m, or

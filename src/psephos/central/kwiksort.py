@@ -6,6 +6,10 @@ integer noise, drawn for this comparison alone. Only these signs leave it, and t
 meets at most once, since a pivot is in no later part. Without noise, and for ballots whose unranked items are last, the
 mean cost is at most twice the optimum (Ailon, Charikar and Newman 2008).
 
+A private KwikSort with a counter of comparisons is due to Hay, Elagina and Miklau (2017, "Differentially private rank
+aggregation") and, with a bound for all data, Alabi, Ghazi, Kumar and Manurangsi (2022, "Private rank aggregation in
+central and local models"), who go over to another algorithm where the counter runs out.
+
 **The cap.** At most ``M = min(D, ceil(2 m ln m))`` comparisons read W, a public number (D = m(m-1)/2 pairs); past it
 each answer is a fair coin. How many are made depends on the data and sets nothing. To sort n items by one order takes
 ``2 (n + 1) H_n - 4 n`` comparisons in the mean, about ``2 n ln n - 2.85 n``, with a standard deviation of about .65 n

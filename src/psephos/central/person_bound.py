@@ -14,6 +14,10 @@ squared l2 distance at most ``4 s + 2 (k - s) <= 4 k``, both attained by the sam
 items there are D = m(m-1)/2 pairs, so k may be replaced by min(k, D). Without step 1 a person could give one pair k
 times and move one entry by 2k, which is far more in the l2 norm.
 
+**Who is a person.** N, the public number of people, is the length of ``persons``, which may hold people without any
+comparison: they count, and whoever takes their place moves at most k entries by 1. Of a file it is those who gave at
+least one, as the file has no other list; then that a person answered at all is public, and what they said is not.
+
 **Why drawing is harmless.** The draws of different persons are independent, and those of one person look at that
 person's comparisons alone. Given the draws of everyone else, the tables of two neighbours are within the distances
 above whatever the replaced person's draws are; so each noisy release is a mixture, with equal weights on both sides, of

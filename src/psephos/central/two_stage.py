@@ -28,6 +28,10 @@ first.
 **Amplification.** A mechanism for lists that is (epsilon0, delta0)-private makes, on n of N people, one that is
 ``(ln(1 + (n / N)(exp(epsilon0) - 1)), (n / N) delta0)``-private; exact constants solve this for epsilon0.
 
+**Source.** The published proof for supports builds on lists: Hillebrand, Manurangsi, Suppakitpaisarn and Vajanopath
+(2026, arXiv:2511.11319, theorem 5.1), and on the scheme of Kenyon-Mathieu and Schudy (2007). Its list branch calls
+their mechanism; ours puts noise on the margins of the drawn people and solves that table.
+
 **Certificate.** What the solver proved of its order (:class:`Proved`) follows from the noisy table that it was given,
 and all proofs of privacy here are of that table: like the order it is post-processing, and is released with it.
 

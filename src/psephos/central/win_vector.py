@@ -18,6 +18,9 @@ with d the degrees in H and s the number of its items. Norms are convex in x, so
 (:mod:`psephos.central.borda`). The noise follows the person with the largest bound, a public fact here. The first bound
 is attained where H is bipartite. One comparison alone: l1 = 4, l2^2 = 8.
 
+This is the edge privacy of Cai, Chakraborty and Wang (2025, "Optimal differentially private ranking from pairwise
+comparisons") where k = 1; they perturb the likelihood, or count wins with noise, at pure epsilon.
+
 **Private graph.** Nothing about a person is public but that there is one, and the cap of k pairs. Then r has the
 sensitivity of :func:`row_sum_sensitivity <psephos.central.borda.row_sum_sensitivity>`, whatever pairs the replaced
 person had, and n, which nobody knows, is a second release: a person adds 1 to at most k of its D entries and another

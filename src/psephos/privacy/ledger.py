@@ -4,7 +4,9 @@ Rules. A release debits *before* its noise is drawn, in one immediate transactio
 debit; a crash in between loses budget and never grants it. Amounts are exact rationals, kept as text and summed as
 fractions. A request id is answered once: asked again it gives the stored answer, and if the answer is missing (the
 process died) it is refused and its budget stays spent. Datasets are keyed by the name they are given, never by a
-hash of the data, which would be a release in itself. Composition is the plain sum of epsilons and deltas.
+hash of the data, which would be a release in itself. Composition is the plain sum of epsilons and deltas: it holds too
+where requests and their budgets are chosen after answers, and several processes ask at once (``docs/proofs/ledger.md``,
+theorem 1: the privacy filter of Rogers, Roth, Ullman and Vadhan 2016 for basic composition).
 
 Concurrency. Each operation opens its own connection, so forked and threaded workers share nothing; SQLite's file
 lock makes transactions of several processes on one machine atomic. On a network file system that lock cannot be

@@ -362,8 +362,11 @@ def _tail_inverse(tail: list[Ball], density: list[Ball], level: Ball, *, start: 
     """A ball that certainly contains the x > 0 with ``exp(-x) q(x)`` in ``level``; ``None`` if precision lacks.
 
     The tail falls, so x lies between a place where it is certainly above the level and one where it is below.
-    Newton's steps, halvings where they leave the bracket or gain little, find where the two cannot be told apart.
+    Newton's steps, halvings where they leave the bracket or gain little and at every eighth step, find where the two
+    cannot be told apart; then a ball about that place grows until its ends can. Each loop is bounded by the precision,
+    and for almost every level some precision does (``docs/proofs/central_worst_case.md``, lemma 6b).
     """
+    precision = flint.ctx.prec
     if not level > 0:
         return None
     q, p = flint.arb_poly(tail), flint.arb_poly(density)
@@ -374,11 +377,11 @@ def _tail_inverse(tail: list[Ball], density: list[Ball], level: Ball, *, start: 
     low, high = flint.arb(0), flint.arb(start)
     while not excess(high) < 0:
         low, high = high, 2 * high
-        if not high < 2**64:
+        if not high < flint.arb(2) ** precision:
             return None
     x = (low + high).mid() / 2
     last_step = high
-    for _ in range(2 * flint.ctx.prec):
+    for turn in range(2 * precision):
         gap = excess(x)
         if gap > 0:
             low = x
@@ -387,17 +390,17 @@ def _tail_inverse(tail: list[Ball], density: list[Ball], level: Ball, *, start: 
         else:
             break
         target = (x + gap / ((-x).exp() * p(x))).mid()
-        if not (low < target < high and 2 * abs(target - x) < last_step):
+        if turn % 8 == 7 or not (low < target < high and 2 * abs(target - x) < last_step):
             target = (low + high).mid() / 2
         last_step = abs(target - x)
         x = target.mid()
     slope = (-x).exp() * p(x)
     if not slope > 0:
         return None
-    width = 2 * (gap.abs_upper() / slope).abs_upper()
-    for _ in range(8):
-        low, high = (x - width).mid(), (x + width).mid()
-        if low > 0 and excess(low) > 0 and excess(high) < 0:
+    width = (2 * (gap.abs_upper() / slope).abs_upper() + x * flint.arb(2) ** -precision).mid()
+    while (low := (x - width).mid()) > 0:
+        high = (x + width).mid()
+        if excess(low) > 0 and excess(high) < 0:
             return low.union(high)
         width *= 4
     return None
