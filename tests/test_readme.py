@@ -25,7 +25,7 @@ SHELL = [line for kind, code in BLOCKS if kind == "sh" for line in code.splitlin
 
 def test_the_readme_has_blocks():
     assert len(PYTHON) == 4
-    assert len(SHELL) == 12
+    assert len(SHELL) == 13
 
 
 @pytest.mark.parametrize(("code", "output"), PYTHON)

@@ -94,8 +94,9 @@ def test_check_of_tables(psephos, put):
     assert "3 items (declared): c, b, a" in psephos("check", "votes.tsv", "--items", "items.txt").stdout
     put("places.csv", "a;b\n1;1\n;1\n")
     assert "2 people, 2 distinct ballots (some truncated, some with ties)" in psephos("check", "places.csv").stdout
-    error = psephos("check", "places.csv", "--layout", "positions", "--items", "items.txt", code=1).stderr
-    assert "places.csv:2: unknown item '1'" in error
+    args = ["check", "places.csv", "--layout", "positions", "--items", "items.txt"]
+    assert "name them in their order with --columns; columns found: a, b" in psephos(*args, code=1).stderr
+    assert "places.csv:2: unknown item '1'" in psephos(*args, "--columns", "a,b", code=1).stderr
 
 
 def test_check_of_a_faulty_file_exits_with_1_and_names_file_line_and_rule(psephos, put):
@@ -113,7 +114,7 @@ def test_check_of_a_faulty_file_exits_with_1_and_names_file_line_and_rule(psepho
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.soc", "# NUMBER ALTERNATIVES: 2\n1: 1,2\n".encode("utf-16"), "UTF-16"),
+        ("x.soc", "# NUMBER ALTERNATIVES: 2\n1: 1,2\n".encode("utf-16-le"), "UTF-16"),
         ("x.soc", b"# ALTERNATIVE NAME 1: a\x96b\n3: 1\n", "offset 23"),
         ("x.csv", "a,b\n1\n", "x.csv:2: a row must have 2 cells, got 1"),
     ],

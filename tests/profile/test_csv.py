@@ -102,19 +102,20 @@ def test_the_layout_comes_from_the_header_and_never_from_the_cells(put, refusal)
     looks_like_places = read_ballots_csv(put("x.csv", "rank1,rank2\n2,1\n"))
     assert (looks_like_places.items, ballots(looks_like_places)) == (("1", "2"), {BA: 1})
     looks_like_positions = put("y.csv", "tea,coffee\ntea,coffee\n")
-    assert "'positions'" in str(refusal(read_ballots_csv, looks_like_positions, line=2))
+    assert "--layout positions" in str(refusal(read_ballots_csv, looks_like_positions, line=2))
 
 
 def test_the_layout_can_be_given(put):
     assert read_ballots_csv(put("x.csv", "rank1,rank2\n2,1\n"), layout="places").items == ("rank1", "rank2")
-    assert ballots(read_ballots_csv(put("y.csv", "x,y\nb,a\n"), layout="positions")) == {BA: 1}
+    path = put("y.csv", "x,y\nb,a\n")
+    assert ballots(read_ballots_csv(path, layout="positions", columns="x,y")) == {BA: 1}
+    with pytest.raises(DataError, match=r"no column is named like a position.*--columns; columns found: x, y"):
+        read_ballots_csv(path, layout="positions")
     with pytest.raises(ParameterError, match="positions, places"):
         read_ballots_csv(put("z.csv", "x,y\nb,a\n"), layout="rows")
 
 
-@pytest.mark.parametrize(
-    "header", ["rank2,rank1", "rank1,rank3", "rank0,rank1", "rank1,rank 1", "choice2,choice3", "Timestamp,rank1,rank2"]
-)
+@pytest.mark.parametrize("header", ["rank2,rank1", "rank1,rank3", "rank0,rank1", "rank1,rank 1", "choice2,choice3"])
 @pytest.mark.parametrize("clean", ["reject", "empty"])
 def test_position_columns_that_are_not_1_2_and_so_on_are_no_items(put, header, clean):
     path = put("x.csv", f"{header}\n{','.join('abc'[: header.count(',') + 1])}\n")
@@ -157,20 +158,20 @@ def test_places_are_renumbered_and_blank_is_unranked(put, row, groups):
 
 
 @pytest.mark.parametrize(
-    "cell", ["0", "-1", "-0", "1.0", "1.5", "nan", "\uff11", "\u00b2", "1e0", "x", "3", "1000000000"]
+    "cell", ["0", "-1", "-0", "1.000", "1,000", "1.5", "inf", "true", "\uff11", "\u00b2", "1e0", "x", "3", "1000000000"]
 )
 def test_a_place_that_is_no_whole_number_is_refused_and_names_cell_and_item(put, refusal, cell):
-    error = refusal(read_ballots_csv, put("x.csv", f"a,tea\n1,2\n\n1,{cell}\n"), line=4)
+    error = refusal(read_ballots_csv, put("x.csv", f'a,tea\n1,2\n\n1,"{cell}"\n'), line=4)
     assert f"got {cell!r} for 'tea'" in str(error)
     assert "whole number from 1 to 2" in str(error)
-    voided = read_ballots_csv(put("y.csv", f"a,tea,count\n1,2,3\n1,{cell},5\n"), clean="keep-first")
-    assert ballots(voided) == {AB: 3, Ballot(): 5}
-    assert voided.notes[0] == "y.csv: voided the faulty ballots (now empty) of 5 people"
+    voided = read_ballots_csv(put("y.csv", f'a,tea,count\n1,2,5\n1,"{cell}",3\n'), clean="keep-first")
+    assert ballots(voided) == {AB: 5, Ballot(): 3}
+    assert voided.notes[0] == "y.csv: voided the faulty ballots (now empty) of 3 people"
     assert voided.notes[1:] == (f"y.csv:3: {str(error).split(': ', 1)[1]}",)
 
 
 @pytest.mark.parametrize("clean", ["reject", "keep-first", "empty"])
-@pytest.mark.parametrize("count", ["-0", "-1", "1.0", "1e3", '"1,000"', "", "\uff13", "+1", "nan", "1_0"])
+@pytest.mark.parametrize("count", ["-0", "-1", "1.5", "1.000", "1e3", '"1,000"', "", "\uff13", "+1", "nan", "1_0"])
 def test_f3_f7_a_faulty_count_is_an_error_under_every_policy(put, refusal, count, clean):
     error = refusal(read_ballots_csv, put("x.csv", f"a,b,Count\n1,2,4\n2,1,{count}\n"), line=3, clean=clean)
     assert f"count must be a whole number >= 1, got {count.strip(chr(34))!r}" in str(error)
@@ -188,7 +189,7 @@ def test_rows_with_count_0_are_left_out_with_a_note(put, refusal, header):
 
 
 def test_advice_is_given_once_where_many_faults_are_alike(put, refusal):
-    error = refusal(read_ballots_csv, put("x.csv", "a,b\n" + "1,9\n2,8\n" * 9), line=2)
+    error = refusal(read_ballots_csv, put("x.csv", "a,b\n" + "1,9\n2,8\n" * 9 + "1,2\n" * 19), line=2)
     assert str(error).count("if the column is no item") <= 1
     assert str(error).count("got '") == 2
 
@@ -246,7 +247,7 @@ def test_f2_a_repeated_item_is_refused_by_name_or_keeps_its_first_place(put, ref
     assert "twice" in str(error)
     assert ("'coffee'" if row.endswith("coffee,coffee") else "'tea'") in str(error)
     assert ballots(read_ballots_csv(path, clean="keep-first")) == {BA: 1}
-    assert ballots(read_ballots_csv(path, clean="empty")) == {Ballot(): 1}
+    assert ballots(read_ballots_csv(path, clean="empty", allow_void=True)) == {Ballot(): 1}
 
 
 @pytest.mark.parametrize("mark", ["overvote", "Undervote", "SKIPPED", ""])
@@ -266,7 +267,9 @@ def test_f22_gaps_can_be_rejected_unless_nothing_follows(put, refusal, mark):
     assert f"position 2 is {mark or 'blank'}" in str(error)
     at_the_end = put("y.csv", f"rank1,rank2,rank3\nA,B,{mark}\nA,{mark},{mark}\n")
     assert ballots(read_ballots_csv(at_the_end, gaps="reject")) == {AB: 1, Ballot.strict([0]): 1}
-    voided = read_ballots_csv(put("z.csv", f"rank1,rank2,rank3\nA,{mark},B\n"), gaps="reject", clean="empty")
+    voided = read_ballots_csv(
+        put("z.csv", f"rank1,rank2,rank3\nA,{mark},B\n"), gaps="reject", clean="empty", allow_void=True
+    )
     assert ballots(voided) == {Ballot(): 1}
 
 
@@ -303,7 +306,14 @@ def test_f10_encodings(put, refusal, reader):
     table = "left,right,winner,caf\u00e9\n1,2,tie,3\n" if reader is read_comparisons_csv else "caf\u00e9,b\n1,2\n"
     plain, marked = reader(put("a.csv", table)), reader(put("b.csv", b"\xef\xbb\xbf" + table.encode()))
     assert plain.items == marked.items
-    assert "UTF-16" in str(refusal(reader, put("c.csv", table.encode("utf-16"))))
+    for wide in (table.encode("utf-16"), b"\xfe\xff" + table.encode("utf-16-be")):
+        read = reader(put("c.csv", wide))
+        assert read.items == plain.items
+        assert "c.csv: read as UTF-16, which its first bytes say it is" in read.notes
+    assert "UTF-16 or UTF-32" in str(refusal(reader, put("c.csv", table.encode("utf-16-le"))))
+    assert "UTF-32" in str(refusal(reader, put("c.csv", table.encode("utf-32"))))
+    for wide, where in ((table.encode("utf-16") + b"x", 2 + 2 * len(table)), (b"\xff\xfea\0\0\xdcb\0", 4)):
+        assert f"at offset {where} is not UTF-16" in str(refusal(reader, put("c.csv", wide)))
     latin = table.encode("latin-1")
     error = refusal(reader, put("d.csv", latin))
     assert f"byte 0xe9 at offset {latin.index(0xE9)}" in str(error)
@@ -460,7 +470,7 @@ def test_r1_cleaning_never_changes_the_number_of_people(tmp_path_factory, rows, 
     items = None if header[0] == "a" else ["a", "b", "c"]
     people = sum(count for _, count in rows)
     for clean in ("keep-first", "empty"):
-        profile = read_ballots_csv(path, items=items, clean=clean, gaps=gaps)
+        profile = read_ballots_csv(path, items=items, clean=clean, gaps=gaps, allow_void=True)
         assert profile.people == people
         assert profile.items == ("a", "b", "c")
         assert max(abs(int(w)) for w in pairwise_margins(profile).flat) <= people
@@ -710,8 +720,9 @@ def test_r2_a_blank_ballot_of_one_column_counts(put, refusal):
 
 
 def test_a_column_that_is_no_item_is_refused_by_its_numbers(put, refusal):
-    error = refusal(read_ballots_csv, put("x.csv", "user,tea,coffee\n17,1,2\n900,2,1\n"), line=2)
-    assert "got '17' for 'user'" in str(error)
+    error = refusal(read_ballots_csv, put("x.csv", "guest,tea,coffee\n17,1,2\n900,2,1\n"), line=2)
+    assert "the column 'guest' holds no places in 2 of 2 rows" in str(error)
+    assert "got '17' for 'guest'" in str(error)
     assert "remove it or give the list of items" in str(error)
 
 
@@ -719,7 +730,8 @@ def test_columns_beyond_the_list_of_items_are_left_out_aloud(put):
     path = put("x.csv", "ID;Tee;Kaffee\n17;1;2\n900;2;1\n")
     profile = read_ballots_csv(path, items=["Tee", "Kaffee"])
     assert (profile.items, profile.people) == (("Tee", "Kaffee"), 2)
-    assert profile.notes == ("x.csv: the column 'ID' is no item, and left out",)
+    assert profile.notes[0] == "x.csv: no part of ballots, and not read: the column 'ID'"
+    assert "--person-column keeps the last ballot of each person, and the column 'ID' may say who" in profile.notes[1]
 
 
 def test_comparisons_read_as_ballots_say_so(put, refusal):

@@ -123,10 +123,28 @@ def test_repairs_are_counted_in_people():
         "f.soc: voided the faulty ballots (now empty) of 1 person",
         "f.soc:2: why",
     )
-    empty = Repairs("empty", "f.soc")
+    empty = Repairs("empty", "f.soc", allow_void=True)
     assert empty.places([[1], [1], [0]], 2, 3, 1) == [0, 0]
     assert empty.finish() == (
         "f.soc: voided the faulty ballots (now empty) of 3 people",
         "f.soc:1: item 2 occurs twice in one ballot",
     )
     assert Repairs("empty", "f.soc").finish() == ()
+
+
+@pytest.mark.parametrize("clean", ["keep-first", "empty"])
+def test_more_than_half_void_is_an_error_unless_allowed(clean):
+    """Read by wrong rules, a file may come out as nobody's opinion, at the price of a budget."""
+    for void, well, allowed in ((3, 3, True), (4, 3, False), (1, 0, False), (10**20, 10**20 - 1, False)):
+        for insists in (False, True):
+            repairs = Repairs(clean, "f.soc", allow_void=insists)
+            repairs.places(OrderFault("why"), 2, void, 1)
+            if well:
+                repairs.places([[0]], 2, well, 2)
+            if allowed or insists:
+                repairs.finish()
+                continue
+            with pytest.raises(DataError, match="--allow-void insists") as caught:
+                repairs.finish()
+            assert f"{void} of {void + well} ballots would be void, more than 1/2" in str(caught.value)
+            assert "f.soc:1: why" in str(caught.value)

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psephos.cli.inputs import CleanOption, FileArgument, ItemsOption, LayoutOption, StrictOption, read_data
+from psephos.cli.inputs import (
+    AllowVoidOption,
+    CleanOption,
+    ColumnsOption,
+    CountColumnOption,
+    FileArgument,
+    IgnoreOption,
+    ItemsOption,
+    LayoutOption,
+    PersonColumnOption,
+    StrictOption,
+    read_data,
+)
 from psephos.cli.output import count_of, note, quiet_stdout, shown, write_result
 
 if TYPE_CHECKING:
@@ -17,6 +29,11 @@ def check(
     file: FileArgument,
     clean: CleanOption = "reject",
     layout: LayoutOption = None,
+    columns: ColumnsOption = None,
+    ignore: IgnoreOption = None,
+    count_column: CountColumnOption = None,
+    person_column: PersonColumnOption = None,
+    allow_void: AllowVoidOption = False,
     items: ItemsOption = None,
     strict: StrictOption = False,
 ) -> None:
@@ -27,7 +44,18 @@ def check(
     from psephos.profile.seen_items import private_looking
 
     with quiet_stdout():
-        data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
+        data = read_data(
+            file,
+            items=items,
+            strict=strict,
+            clean=clean,
+            layout=layout,
+            columns=columns,
+            ignore=ignore,
+            count_column=count_column,
+            person_column=person_column,
+            allow_void=allow_void,
+        )
     for line in data.notes:
         note(line)
     if data.items_source == "seen":

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from psephos.cli.inputs import (
+    AllowVoidOption,
     CleanOption,
+    ColumnsOption,
+    CountColumnOption,
     DatasetOption,
     DeltaOption,
     EpsilonOption,
     FileArgument,
     FormatOption,
+    IgnoreOption,
     ItemsOption,
     ItemsPublicOption,
     LayoutOption,
     LedgerOption,
     OutputOption,
     PairsOption,
+    PersonColumnOption,
     RequestOption,
     StrictOption,
     TotalOption,
@@ -92,6 +97,11 @@ def consensus(
     items_public_as_seen: ItemsPublicOption = False,
     clean: CleanOption = "reject",
     layout: LayoutOption = None,
+    columns: ColumnsOption = None,
+    ignore: IgnoreOption = None,
+    count_column: CountColumnOption = None,
+    person_column: PersonColumnOption = None,
+    allow_void: AllowVoidOption = False,
     strict: StrictOption = False,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for the solver.")] = 60.0,
 ) -> None:
@@ -111,7 +121,18 @@ def consensus(
         options = TwoStage(constants=constants or "exact", bounded_time=bounded_time)  # type: ignore[arg-type]
     check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
     with claimed(output), quiet_stdout():
-        data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
+        data = read_data(
+            file,
+            items=items,
+            strict=strict,
+            clean=clean,
+            layout=layout,
+            columns=columns,
+            ignore=ignore,
+            count_column=count_column,
+            person_column=person_column,
+            allow_void=allow_void,
+        )
         for line in data.notes:
             note(line)
         if isinstance(data, Comparisons) and unranked == "last":

@@ -13,18 +13,23 @@ if TYPE_CHECKING:
     from psephos.profile import Comparisons, Profile
 
 __all__ = [
+    "AllowVoidOption",
     "CleanOption",
+    "ColumnsOption",
+    "CountColumnOption",
     "DatasetOption",
     "DeltaOption",
     "EpsilonOption",
     "FileArgument",
     "FormatOption",
+    "IgnoreOption",
     "ItemsOption",
     "ItemsPublicOption",
     "LayoutOption",
     "LedgerOption",
     "OutputOption",
     "PairsOption",
+    "PersonColumnOption",
     "RequestOption",
     "StrictOption",
     "TotalOption",
@@ -59,6 +64,35 @@ CleanOption = Annotated[
 LayoutOption = Annotated[
     str | None,
     typer.Option("--layout", help="CSV ballots: positions or places; from the header if absent.", show_default=False),
+]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        help="CSV ballots: the columns of ballots, between commas or one by one; a question stands for its columns.",
+        show_default=False,
+    ),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", help="CSV ballots: columns that are left out, named likewise.", show_default=False),
+]
+CountColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--count-column", help="CSV ballots: the column that says how many people a row stands for.", show_default=False
+    ),
+]
+PersonColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--person-column",
+        help="CSV ballots: the column that says who answered; the last ballot of each person counts.",
+        show_default=False,
+    ),
+]
+AllowVoidOption = Annotated[
+    bool, typer.Option("--allow-void", help="With --clean: even if more than half of the ballots become void.")
 ]
 ItemsOption = Annotated[
     Path | None,
@@ -107,7 +141,19 @@ def read_items(path: Path | None) -> list[str] | None:
     return names
 
 
-def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None, strict: bool) -> Profile | Comparisons:
+def read_data(
+    path: Path,
+    *,
+    items: Path | None,
+    strict: bool,
+    clean: str = "reject",
+    layout: str | None = None,
+    columns: list[str] | None = None,
+    ignore: list[str] | None = None,
+    count_column: str | None = None,
+    person_column: str | None = None,
+    allow_void: bool = False,
+) -> Profile | Comparisons:
     """Read ballots or comparisons, told apart by what the file holds; a suffix that says otherwise is a warning.
 
     Raises
@@ -128,10 +174,18 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
     kind = file_kind(path)
     if kind == "json":
         raise DataError(_of_json(path), source=path.name)
-    if kind == "records" and layout is None and names is None:
+    about = {
+        "--layout": layout,
+        "--columns": columns,
+        "--ignore": ignore,
+        "--count-column": count_column,
+        "--person-column": person_column,
+    }
+    given = [option for option, value in about.items() if value]
+    if kind == "records" and names is None and not given:
         raise DataError(
             "this looks like a table of records, numbers of which most are no places: psephos posterior reads those. "
-            "If they are ballots, give --layout or --items",
+            "If they are ballots, give --layout, --columns or --items",
             source=path.name,
         )
     expected = {".csv": "a table", ".tsv": "a table"} | dict.fromkeys((".soc", ".soi", ".toc", ".toi"), "PrefLib")
@@ -139,14 +193,27 @@ def read_data(path: Path, *, clean: str, layout: str | None, items: Path | None,
     if expected.get(path.suffix.lower(), found) != found:
         _disagree(f"the suffix says {expected[path.suffix.lower()]}, and the file holds {found}", path, strict)
     if kind == "preflib":
-        if names is not None or layout is not None:
-            raise ParameterError("a PrefLib file declares its own items: --items and --layout are for CSV")
-        return read_preflib(path, clean=policy, strict=strict)
+        given += ["--items"] if names is not None else []
+        if given:
+            raise ParameterError(f"a PrefLib file declares its own items: {given[-1]} is for CSV")
+        return read_preflib(path, clean=policy, strict=strict, allow_void=allow_void)
     if kind == "comparisons":
-        if policy != "reject" or layout is not None:
-            raise ParameterError("--clean and --layout are for ballots, and this file holds comparisons")
+        given += ["--clean"] if policy != "reject" else []
+        given += ["--allow-void"] if allow_void else []
+        if given:
+            raise ParameterError(f"{given[0]} is for ballots, and this file holds comparisons")
         return read_comparisons_csv(path, items=names)
-    return read_ballots_csv(path, layout=form, items=names, clean=policy)  # type: ignore[arg-type]
+    return read_ballots_csv(
+        path,
+        layout=form,  # type: ignore[arg-type]
+        items=names,
+        clean=policy,
+        columns=columns,
+        ignore=ignore,
+        count_column=count_column,
+        person_column=person_column,
+        allow_void=allow_void,
+    )
 
 
 def holds_reports(path: Path) -> bool:

@@ -10,12 +10,17 @@ from typing import Annotated
 import typer
 
 from psephos.cli.inputs import (
+    AllowVoidOption,
     CleanOption,
+    ColumnsOption,
+    CountColumnOption,
     FileArgument,
+    IgnoreOption,
     ItemsOption,
     ItemsPublicOption,
     LayoutOption,
     OutputOption,
+    PersonColumnOption,
     StrictOption,
     UnitOption,
     check_files,
@@ -52,6 +57,11 @@ def randomise(
     output: OutputOption = None,
     clean: CleanOption = "reject",
     layout: LayoutOption = None,
+    columns: ColumnsOption = None,
+    ignore: IgnoreOption = None,
+    count_column: CountColumnOption = None,
+    person_column: PersonColumnOption = None,
+    allow_void: AllowVoidOption = False,
     items: ItemsOption = None,
     items_public_as_seen: ItemsPublicOption = False,
     strict: StrictOption = False,
@@ -75,7 +85,18 @@ def randomise(
         raise ParameterError(f"--pairs must be a whole number >= 1, or 'all', got {pairs!r}")
     number = int(pairs) if pairs is not None and pairs != "all" else pairs
     with claimed(output):
-        data = read_data(file, clean=clean, layout=layout, items=items, strict=strict)
+        data = read_data(
+            file,
+            items=items,
+            strict=strict,
+            clean=clean,
+            layout=layout,
+            columns=columns,
+            ignore=ignore,
+            count_column=count_column,
+            person_column=person_column,
+            allow_void=allow_void,
+        )
         for line in data.notes:
             note(line)
         if items_public_as_seen:

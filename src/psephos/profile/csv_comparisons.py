@@ -191,7 +191,7 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
         persons=tuple(spelled) if columns.person is not None else None,
         weight=tuple(weights) if columns.weight is not None else None,
         items_source="declared" if index.closed else "seen",
-        notes=(*columns.notes(source), *index.notes(source)),
+        notes=(*table.notes, *columns.notes(source), *index.notes(source)),
     )
 
 

@@ -6,13 +6,13 @@ import csv
 import io
 import itertools
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from psephos.errors import DataError
-from psephos.profile.encoding import Source
+from psephos.profile.encoding import Source, encoding_notes
 from psephos.profile.repair import Faults
 
 __all__ = ["PERSON", "Table", "csv_row", "write_rows"]
@@ -74,20 +74,57 @@ class Table:
             header.append(more)
         delimiter = declared[1] if declared else _delimiter("".join(header))
         self.columns: list[str] = []
+        self.notes = encoding_notes(stream, source)
+        self._ahead: deque[tuple[int, list[str]]] = deque()
+        self._line = 0
+        self._numbered: int | None = None  # the last number of a first column that counts rows
         self._reader = csv.reader(itertools.chain(header, lines), delimiter=delimiter, strict=True)
         cells = self._next()
         if cells is None:
             raise DataError("the file is empty: a header line is wanted", source=source)
-        self.columns = [cell.strip() for cell in cells]
-        for position, name in enumerate(self.columns, start=1):
+        self._line = self.line  # though rows may be looked at before they are read
+        self.columns = self._named([cell.strip() for cell in cells])
+        if len(self.columns) > 1 and (not self.columns[0] or self.columns[0] == "Unnamed: 0"):
+            del self.columns[0]
+            self._numbered = -1
+            self.notes.append(f"{source}: the first column, without a name, counts rows and is left out")
+        for position, name in enumerate(self.columns, start=1 + (self._numbered is not None)):
             if not name:
                 raise self.fail(f"column {position} of the header has no name")
         self.refuse_twice(self.columns)
 
+    def _named(self, names: list[str]) -> list[str]:
+        """The names of columns where two or three lines of a header state them."""
+        if {"startdate", "recordeddate", "responseid"} & {name.lower() for name in names}:
+            texts, codes = self._peek(0), self._peek(1)
+            if len(codes) == len(names) and all(cell.strip().startswith('{"ImportId"') for cell in codes):
+                self._ahead.clear()
+                self.notes.append(f"{self.source}: the second line names the columns, and the third is left out")
+                texts = [" ".join(text.split()) for text in texts]
+                return texts if len(set(texts)) == len(names) else names
+        unnamed = [i for i, name in enumerate(names) if not name and i]
+        if unnamed:
+            below = [cell.strip() for cell in self._peek(0)]
+            words = len(below) == len(names) and all(below[i] and not below[i].isdigit() for i in unnamed)
+            if words and not all(below):
+                self._ahead.clear()
+                self.notes.append(f"{self.source}: the first two lines name the columns")
+                return _spanned(names, below)
+        return names
+
+    def _peek(self, k: int) -> list[str]:
+        """The row that comes after ``k`` others, or nothing."""
+        while len(self._ahead) <= k:
+            row = self._read()
+            if row is None:
+                return []
+            self._ahead.append((self._before + self._reader.line_num, row))
+        return self._ahead[k][1]
+
     @property
     def line(self) -> int:
         """The line on which the current row ends."""
-        return self._before + self._reader.line_num
+        return self._line or self._before + self._reader.line_num
 
     def found(self) -> str:
         """The columns, for messages."""
@@ -117,6 +154,13 @@ class Table:
         return special[present[0]] if present else None
 
     def _next(self) -> list[str] | None:
+        if self._ahead:
+            self._line, row = self._ahead.popleft()
+            return row
+        self._line = 0
+        return self._read()
+
+    def _read(self) -> list[str] | None:
         while True:
             try:
                 row = next(self._reader)
@@ -132,17 +176,40 @@ class Table:
                 raise self.fail('in a table of one column an empty line may be a blank ballot: write it as ""')
 
     def __iter__(self) -> Iterator[list[str]]:
+        extra = self._numbered is not None
         while (row := self._next()) is not None:
-            if len(row) == len(self.columns):
-                yield row
+            if len(row) == len(self.columns) + extra:
+                yield self._without_number(row) if extra else row
                 continue
-            rule = f"a row must have {len(self.columns)} cells, got {len(row)}; columns: {self.found()}"
+            wanted = len(self.columns) + extra
+            rule = f"a row must have {wanted} cells, got {len(row)}; columns: {self.found()}"
             if self._faults is None:
                 raise self.fail(rule)
             self._faults.add(rule, self.line)
 
+    def _without_number(self, row: list[str]) -> list[str]:
+        cell = row[0].strip()
+        number = int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 19 else -1
+        if self._numbered is None or number <= self._numbered:
+            raise self.fail(f"the first column has no name, and does not count rows: it holds {cell[:40]!r}; name it")
+        self._numbered = number
+        return row[1:]
+
+
+def _spanned(names: list[str], below: list[str]) -> list[str]:
+    """Names of columns from two lines, of which the first names a question above all of its columns."""
+    question = ""
+    result = []
+    for i, (name, part) in enumerate(zip(names, below, strict=True)):
+        question = name or question
+        several = not name or (i + 1 < len(names) and not names[i + 1])
+        result.append(f"{question} [{part}]" if several and part else question)
+    return result
+
 
 def _delimiter(header: str) -> str:
-    """Comma if the header has one outside quotes, else semicolon, else tab."""
+    """A tab if the header has one outside quotes, else what it has more of, commas or semicolons."""
     bare = re.sub(r'"[^"]*"', "", header)
-    return next((mark for mark in ",;\t" if mark in bare), ",")
+    if "\t" in bare:
+        return "\t"
+    return ";" if bare.count(";") > bare.count(",") else ","

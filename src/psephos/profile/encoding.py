@@ -1,4 +1,4 @@
-"""Opening a text file strictly: UTF-8 only, any line ending, errors with the byte's offset."""
+"""Opening a text file strictly: UTF-8, or UTF-16 that says so; any line ending; errors with the byte's offset."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import IO
 
 from psephos.errors import DataError
 
-__all__ = ["Source", "open_text", "source_name"]
+__all__ = ["Source", "encoding_notes", "open_text", "source_name"]
 
 #: Where a reader takes its text from.
 Source = str | PathLike[str]
 
 _CHUNK = 1 << 16
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
 def source_name(path: Source) -> str:
@@ -27,35 +28,41 @@ def source_name(path: Source) -> str:
 
 @contextmanager
 def open_text(path: Source, *, newline: str | None = None) -> Iterator[IO[str]]:
-    """Open ``path`` as UTF-8 text, without its byte order mark.
+    """Open ``path`` as text without its byte order mark: UTF-16 if it starts with that mark, else UTF-8.
 
     LF, CRLF and lone CR all end a line (``newline`` as in :func:`open`; the csv module wants ``""``).
 
     Raises
     ------
     DataError
-        for UTF-16 and UTF-32, or bytes that are not UTF-8, with the offset of the first bad byte.
+        for UTF-32, UTF-16 without a mark, or bytes that are not of the encoding, with the offset of the first bad byte.
     """
     name = source_name(path)
     with Path(fspath(path)).open("rb") as raw:
         head = raw.read(_CHUNK)
-    if head[:2] in _UTF16:
-        raise DataError(f"byte {head[0]:#04x} at offset 0: the file is UTF-16; convert it to UTF-8", source=name)
-    if head.count(0) > len(head) / 4:  # UTF-16 and UTF-32 without a mark are full of NUL bytes, text is not
+    encoding = "utf-16" if head[:2] in _UTF16 and head[:4] not in _UTF32 else "utf-8-sig"
+    if encoding != "utf-16" and head.count(0) > len(head) / 4:  # UTF-16 and UTF-32 are full of NUL bytes, text is not
         where = head.index(0)
         raise DataError(f"byte 0x00 at offset {where}: the file is UTF-16 or UTF-32; convert it to UTF-8", source=name)
-    with Path(fspath(path)).open(encoding="utf-8-sig", newline=newline) as stream:
+    with Path(fspath(path)).open(encoding=encoding, newline=newline) as stream:
         try:
             yield stream
         except UnicodeDecodeError:
-            offset, byte = _first_bad_byte(path)
+            offset, byte = _first_bad_byte(path, encoding.removesuffix("-sig"))
+            kind = encoding.removesuffix("-sig").upper()
             raise DataError(
-                f"byte {byte:#04x} at offset {offset} is not UTF-8; convert the file to UTF-8", source=name
+                f"byte {byte:#04x} at offset {offset} is not {kind}; convert the file to UTF-8", source=name
             ) from None
 
 
-def _first_bad_byte(path: Source) -> tuple[int, int]:
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def encoding_notes(stream: IO[str], source: str) -> list[str]:
+    """What was guessed of the encoding of a stream of :func:`open_text`."""
+    wide = (getattr(stream, "encoding", None) or "").lower().startswith("utf-16")
+    return [f"{source}: read as UTF-16, which its first bytes say it is"] if wide else []
+
+
+def _first_bad_byte(path: Source, encoding: str) -> tuple[int, int]:
+    decoder = codecs.getincrementaldecoder(encoding)()
     read = 0
     with Path(fspath(path)).open("rb") as raw:
         while True:

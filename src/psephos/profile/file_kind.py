@@ -60,6 +60,8 @@ def file_kind(path: Source) -> FileKind:
 def _is_preflib(first: str, second: str) -> bool:
     """Whether these lines start a PrefLib file: of a table, a column may be called ``#``, and one ``10:30``."""
     if first.startswith("#"):
+        if _MARKS.match(first[1:]):
+            return False
         return not _MARKS.search(first) or ":" in first or second.startswith("#") or bool(_COUNTED.fullmatch(second))
     if first.isascii() and first.isdigit():
         return bool(re.match(r"[0-9]+\s*,", second))

@@ -17,7 +17,7 @@ from typing import Literal
 
 from psephos._check import check_choice
 from psephos.errors import DataError, DataWarning
-from psephos.profile.encoding import Source, open_text, source_name
+from psephos.profile.encoding import Source, encoding_notes, open_text, source_name
 from psephos.profile.names import check_items
 from psephos.profile.profile import Profile, Support
 from psephos.profile.repair import Clean, Faults, OrderFault, Repairs, parse_order
@@ -152,7 +152,7 @@ def _header_key(text: str) -> tuple[str, str, str] | None:
     return key, match[2] or "", match[3].strip()
 
 
-def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False) -> Profile:
+def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False, allow_void: bool = False) -> Profile:
     """Read a PrefLib file of orders (soc, soi, toc, toi), today's header or the old one.
 
     Parameters
@@ -166,6 +166,8 @@ def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False)
     strict
         Whether a header or a suffix that contradicts the body is an error instead of a :class:`DataWarning`: a number
         of voters, or a kind (``soc`` with a tie, or with an order that lacks an item). The body always decides.
+    allow_void
+        Whether more than half of the ballots may be void after cleaning; by default that is an error.
 
     Returns
     -------
@@ -189,7 +191,7 @@ def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False)
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix in _NO_ORDERS:
         raise DataError(f"PrefLib's kind {suffix} holds no orders; wanted {', '.join(_TYPES)}", source=source)
-    repairs = Repairs(clean, source)
+    repairs = Repairs(clean, source, allow_void=allow_void)
     header = _Header(repairs.faults, strict)
     names: dict[int, str] = {}
     numbers: Mapping[int, int] | None = None
@@ -243,7 +245,7 @@ def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False)
             repairs.faults.settle()
             why = "every count is 0" if repairs.zeros else "no line follows the header"
             raise DataError(f"nothing to rank: the file holds no ballots: {why}", source=source)
-        notes = repairs.finish()
+        notes = (*encoding_notes(stream, source), *repairs.finish())
         if merged:
             notes = (f"{source}: {merged} repeated order{'s' if merged > 1 else ''} merged", *notes)
         items = check_items(names.values(), source=source)

@@ -3,6 +3,7 @@
 ``clean`` names the policy: ``reject`` (an error that lists every fault with its line), ``keep-first`` (a repeated
 item keeps its best place; any other fault voids the order), ``empty`` (any fault voids the order). A void order
 becomes the empty ballot: cleaning never drops a person, so the number of people stays the public fact that it is.
+Where more than half of the people would be left without a say, reading ends in an error.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Literal
 
 from psephos._check import check_choice
 from psephos.errors import DataError, fault_lines
 
 __all__ = [
+    "MOST_VOID",
     "Clean",
     "Faults",
     "OrderFault",
@@ -30,6 +33,8 @@ __all__ = [
 
 Clean = Literal["reject", "keep-first", "empty"]
 
+#: The share of people whose ballots a cleaning policy voids without being told that it may.
+MOST_VOID = Fraction(1, 2)
 _MAX_DIGITS = 4000
 _MOST_NAMED = 10
 _TOKEN = re.compile(r"\s*([0-9]+|[{},]|[^{},]+)\s*")
@@ -218,8 +223,10 @@ class Repairs:
     ``names`` label items in messages (their numbers do if absent).
     """
 
-    def __init__(self, clean: Clean, source: str) -> None:
+    def __init__(self, clean: Clean, source: str, *, allow_void: bool = False) -> None:
         self.clean = check_clean(clean)
+        self.allow_void = allow_void
+        self.all = 0  # people
         self.source = source
         self.names: Sequence[str] | None = None
         self.faults = Faults(source)  # what ends the reading
@@ -239,6 +246,7 @@ class Repairs:
 
     def places(self, groups: list[list[int]] | OrderFault, m: int, count: int, line: int) -> list[int]:
         """The places of one order of ``count`` people, repaired as the policy says; none where it is void."""
+        self.all += count
         try:
             if isinstance(groups, OrderFault):
                 raise groups
@@ -264,9 +272,16 @@ class Repairs:
         Raises
         ------
         DataError
-            listing every fault, if the policy is ``reject`` or one is beyond repair.
+            listing every fault, if the policy is ``reject`` or one is beyond repair; or if more than a share of
+            :data:`MOST_VOID` of the people have void ballots, unless that is allowed.
         """
         self.faults.settle()
+        if self.voided.people > MOST_VOID * self.all and not self.allow_void:
+            rule = (
+                f"{self.voided.people} of {self.all} ballots would be void, more than {MOST_VOID} of them: they may "
+                "have been read by wrong rules; --allow-void insists"
+            )
+            raise DataError(rule, source=self.source, faults=[(None, rule), *sorted(self.voided.found)])
         said = [f"{what} {_people(n)}" for what, n in sorted(self.people.items())]
         if self.voided.found:
             said.append(f"voided the faulty ballots (now empty) of {_people(self.voided.people)}")
