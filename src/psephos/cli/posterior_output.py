@@ -82,9 +82,10 @@ def notes_of(
     if sampler.reason is not None:
         said.append(f"method {sampler.method}: {sampler.reason}")
     if unknown:
+        before = "" if draws.noncrossing is None else "before lines are kept from crossing, "
         said.append(
-            f"the data say little at this budget of {', '.join(map(shown, unknown))}: intervals take half of the "
-            "parameter's public range, or end where it ends"
+            f"the data say little at this budget of {', '.join(map(shown, unknown))}: {before}intervals take half of "
+            "the parameter's public range, or end where it ends"
         )
     if draws.levels is not None and len(draws.levels) > 1 and draws.noncrossing is None and not raw:
         said.append("lines of the quantiles cross: without an intercept they meet where all columns are 0")
