@@ -71,7 +71,7 @@ def test_reports_are_known_by_their_first_line_or_their_suffix(put):
 
 def test_what_looks_like_records_is_read_as_ballots_where_that_is_said(put):
     path = put("x.csv", "tea,milk\n1.5,40.25\n")
-    with pytest.raises(DataError, match="give --layout or --items"):
+    with pytest.raises(DataError, match="give --layout, --columns or --items"):
         read(path)
     with pytest.raises(DataError, match="a place must be"):
         read(path, layout="places")

@@ -189,9 +189,41 @@ def test_rows_with_count_0_are_left_out_with_a_note(put, refusal, header):
 
 
 def test_advice_is_given_once_where_many_faults_are_alike(put, refusal):
-    error = refusal(read_ballots_csv, put("x.csv", "a,b\n" + "1,9\n2,8\n" * 9 + "1,2\n" * 19), line=2)
-    assert str(error).count("if the column is no item") <= 1
-    assert str(error).count("got '") == 2
+    error = refusal(read_ballots_csv, put("x.csv", "a,b\n1,9\n1,7\n2,8\n6,1\n" + "1,2\n" * 9), line=2)
+    assert str(error).count("if the column is no item") == 1
+    assert str(error).count("got '") == 3
+    assert "and 1 more like it, on line 5" in str(error)
+
+
+def test_the_lines_of_equal_faulty_rows_and_all_their_faulty_cells_are_told(put, refusal):
+    error = refusal(read_ballots_csv, put("x.csv", "a,b,c\n" + "9,1,0\n1,2,3\n3,2,1\n" * 3), layout="places", line=2)
+    assert [line for line, _ in error.faults] == [2, 5, 8]
+    assert "got '9' for 'a', '0' for 'c'" in str(error)
+    listed = put("y.csv", "rank1,rank2,rank3\na,z,y\na,b,c\na,z,y\n")
+    error = refusal(read_ballots_csv, listed, items=["a", "b", "c"], line=2)
+    assert [line for line, _ in error.faults] == [2, 4]
+    assert "unknown item 'z', 'y'" in str(error)
+    assert "faulty ballots of 2 people" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("rows", "people"),
+    [
+        (["1,2,4"], 1),
+        (["2,3,4"], 1),
+        (["2,,", ",1,"], 1),
+        (["1,1,4", "1,2,3"], 1),
+        (["1,1,3", "1,1,2", "1,1,1", "1,,", ",,", "2,1,2", "1,2,2"], 0),
+        (["1,4,2", "1,4,2", "4,2,1"], 3),
+    ],
+)
+def test_places_with_gaps_close_up_with_a_note(put, rows, people):
+    profile = read_ballots_csv(put("x.csv", "a,b,c,d\n" + "".join(f"{row},\n" for row in rows)), layout="places")
+    assert max(profile.places.max(axis=0)) <= 3
+    notes = [note for note in profile.notes if "gaps" in note]
+    who = "1 person" if people == 1 else f"{people} people"
+    told = [f"x.csv: places with gaps, as 1, 2, 4, closed up on the ballots of {who}"]
+    assert notes == (told if people else [])
 
 
 def test_every_fault_of_a_table_is_told_at_once(put, refusal):

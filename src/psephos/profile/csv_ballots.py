@@ -36,6 +36,8 @@ _MARKS = (*_BLANK, "skipped", "undervote", "overvote")
 #: What a column of persons holds where it names nobody.
 _NOBODY = ("", "-", "n/a", "nan", "null", "<na>", "anonymous")
 #: A whole number as spreadsheets and data frames write it. ``1,000`` may be a thousand, and is none.
+_LINES = 100  # of equal rows, for messages
+_NAMED = 10  # faulty cells of one row, for messages
 _WHOLE = re.compile(r"([0-9]+)[.,]00?")
 
 
@@ -181,9 +183,12 @@ class _Rows:
         self.guessed: dict[str, str] = {}  # what cells were taken for -> the first of them
         # cells -> [count, first line]: in the layout positions the number of items is known only at the end
         self.rows: dict[tuple[str, ...], list[int]] = {}
+        self.again: dict[tuple[str, ...], list[int]] = {}  # further lines of equal rows, the first of them
 
     def add(self, cells: tuple[str, ...], count: int, line: int) -> None:
         entry = self.rows.setdefault(cells, [0, line])
+        if entry[0] and len(further := self.again.setdefault(cells, [])) < _LINES:
+            further.append(line)
         entry[0] += count
 
     def items(self) -> tuple[tuple[str, ...], ItemsSource]:
@@ -207,7 +212,7 @@ class _Rows:
                 groups = self.groups(cells, count)
             except OrderFault as fault:
                 groups = fault
-            support.add(repairs.places(groups, len(names), count, line), count)
+            support.add(repairs.places(groups, len(names), count, line, *self.again.get(cells, ())), count)
         return support.profile(names, items_source=items_source, notes=(*self.said, *self.notes(), *repairs.finish()))
 
 
@@ -219,6 +224,7 @@ class _Places(_Rows):
         self.counted = False
         self.names = require_items(names) if self.listed else check_items(names, source=source)
         self.known: dict[str, int] = {}
+        self.gaps = 0  # people whose places leave one out
 
     def items(self) -> tuple[tuple[str, ...], ItemsSource]:
         if not self.sure:
@@ -246,12 +252,14 @@ class _Places(_Rows):
         self.guessed.setdefault("whole numbers" if whole != cell else "numbers", cell)
         return place
 
-    def _fault(self, cell: str, item: int) -> str:
+    def _fault(self, cells: Sequence[tuple[str, int]]) -> str:
+        """What is wrong with cells that hold no place, given with their items."""
+        got = ", ".join(f"{cell[:40]!r} for {self.names[item]!r}" for cell, item in cells[:_NAMED])
         rule = (
             f"a place must be blank or a whole number from 1 to {len(self.names)}, the number of item columns; "
-            f"got {cell[:40]!r} for {self.names[item]!r}"
+            f"got {got}" + (f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else "")
         )
-        if cell == "0":
+        if all(cell == "0" for cell, _ in cells):
             return f"{rule} (places count from 1: where they count from 0, add 1 to each)"
         if self.listed:
             return f"{rule} (if the cells are item names, --layout positions)"
@@ -260,15 +268,29 @@ class _Places(_Rows):
             "remove it or give the list of items; if the cells are item names, --layout positions)"
         )
 
-    def groups(self, cells: tuple[str, ...], _count: int) -> list[list[int]]:
+    def groups(self, cells: tuple[str, ...], count: int) -> list[list[int]]:
         by_place: dict[int, list[int]] = {}
+        wrong = []
         for item, raw in enumerate(cells):
             place = self._place(raw)
             if place < 0:
-                raise OrderFault(self._fault(raw.strip(), item))
+                wrong.append((raw.strip(), item))
             if place:
                 by_place.setdefault(place, []).append(item)
+        if wrong:
+            raise OrderFault(self._fault(wrong))
+        ranked = 0
+        for place in sorted(by_place):
+            if place > ranked + 1:  # 1, 1, 3 is the usual way to write a tie, and no gap
+                self.gaps += count
+                break
+            ranked += len(by_place[place])
         return [by_place[place] for place in sorted(by_place)]
+
+    def notes(self) -> tuple[str, ...]:
+        people = f"{self.gaps} {'person' if self.gaps == 1 else 'people'}"
+        closed = f"{self.source}: places with gaps, as 1, 2, 4, closed up on the ballots of {people}"
+        return (*super().notes(), *([closed] if self.gaps else []))
 
     def _refuse_other_columns(self) -> None:
         """Refuse a column that can hardly be an item: whatever ``clean`` is, it would void or bend all ballots.
@@ -286,7 +308,7 @@ class _Places(_Rows):
                 wrong += count * (place < 0 and cells[item].strip() != "0")
             if filled > 1 and 2 * wrong > filled:
                 line, cell = next((n, c[item].strip()) for c, (_, n) in self.rows.items() if self._place(c[item]) < 0)
-                rule = f"the column {name!r} holds no places in {wrong} of {filled} rows: {self._fault(cell, item)}"
+                rule = f"the column {name!r} holds no places in {wrong} of {filled} rows: {self._fault([(cell, item)])}"
                 raise DataError(rule, source=self.source, line=line)
         people = sum(count for _, count in rows)
         bent = sum(count for places, count in rows if not _is_order(places))
@@ -347,14 +369,15 @@ class _Positions(_Rows):
         if len(cells) == 1 and (whole := self._whole_order(cells[0])):
             return whole
         groups: list[list[int]] = []
+        unknown: list[str] = []
         last = max((i for i, cell in enumerate(cells) if self._mark(cell) is None), default=-1)
         for i, cell in enumerate(cells):
             mark = self._mark(cell)
             if mark is None:
                 position = self.index.find(cell)
                 if position is None:
-                    several = " (several items in one cell?)" if ";" in cell else ""
-                    raise OrderFault(f"unknown item {cell.strip()[:80]!r}{several}")
+                    unknown.append(cell.strip())
+                    continue
                 groups.append([self.place_of[position]])
                 continue
             if i < last and self.gaps == "reject":
@@ -363,6 +386,10 @@ class _Positions(_Rows):
                 self.marks[mark] += count
             if i < last and self.gaps == "stop":
                 break
+        if unknown:
+            several = " (several items in one cell?)" if any(";" in cell for cell in unknown) else ""
+            shown = ", ".join(repr(cell[:80]) for cell in unknown[:_NAMED])
+            raise OrderFault(f"unknown item {shown}{several}")
         return groups
 
     def _whole_order(self, cell: str) -> list[list[int]]:

@@ -244,8 +244,11 @@ class Repairs:
         self.zeros += not count
         return count
 
-    def places(self, groups: list[list[int]] | OrderFault, m: int, count: int, line: int) -> list[int]:
-        """The places of one order of ``count`` people, repaired as the policy says; none where it is void."""
+    def places(self, groups: list[list[int]] | OrderFault, m: int, count: int, line: int, *further: int) -> list[int]:
+        """The places of one order of ``count`` people, repaired as the policy says; none where it is void.
+
+        ``further`` are more lines on which it stands.
+        """
         self.all += count
         try:
             if isinstance(groups, OrderFault):
@@ -253,7 +256,10 @@ class Repairs:
             kept = without_repeats(groups) if self.clean == "keep-first" else groups
             places = places_of(kept, m, self.names)
         except OrderFault as fault:
-            (self.faults if self.clean == "reject" else self.voided).add(str(fault), line, count)
+            found = self.faults if self.clean == "reject" else self.voided
+            found.add(str(fault), line, count)
+            for other in further:
+                found.add(str(fault), other)
             return [0] * m
         if not kept:
             self.people["no item is ranked, an abstention, on the ballots of"] += count
@@ -287,7 +293,7 @@ class Repairs:
             said.append(f"voided the faulty ballots (now empty) of {_people(self.voided.people)}")
         if self.zeros:
             said.append(f"{self.zeros} line{'s' if self.zeros > 1 else ''} with count 0 left out")
-        return (*(f"{self.source}: {what}" for what in said), *fault_lines(self.voided.found, self.source))
+        return (*(f"{self.source}: {what}" for what in said), *fault_lines(sorted(self.voided.found), self.source))
 
 
 def _people(n: int) -> str:
