@@ -33,6 +33,7 @@ from psephos.central import MECHANISMS, plan_consensus, post_process
 from psephos.central.certified import certified_order
 from psephos.central.consensus import drawn_order, noisy_margins
 from psephos.errors import ParameterError
+from psephos.kemeny.effort import Effort
 from psephos.pairwise import PairwiseEstimate
 from psephos.privacy import InsecureBits
 
@@ -81,7 +82,7 @@ class Costs:
         self.margins = pairwise_margins(profile)
         self.people = profile.people
         self._doubles = self.margins.astype(np.float64)
-        best = solve(self.margins, people=profile.people, time_limit=60)
+        best = solve(self.margins, people=profile.people)
         self._best = self._score(best.order)
 
     def _score(self, order: tuple[int, ...]) -> float:
@@ -126,18 +127,20 @@ def measure(
 
         def draw(plan=plan, mechanism=mechanism) -> dict[str, float]:
             if plan.law is None:
-                order, *_ = drawn_order(profile, plan, unranked="last", xi=XI, time_limit=max(limit, 1.0), bits=bits)
+                order, *_ = drawn_order(
+                    profile, plan, unranked="last", xi=XI, effort=Effort(max(limit, 1.0)), bits=bits
+                )
                 return {"": costs.excess(order)}
             table, noise, _ = noisy_margins(costs.margins, plan, answers=profile.people, bits=bits)
             estimate = PairwiseEstimate(items=profile.items, margins=table, noise=noise)
             methods = ("adaptive",) if mechanism == "borda" else ("adaptive", "raw")
             result = {}
             if mechanism in ("laplace", "gaussian", "nuclear") and profile.m <= 10:
-                _, found = certified_order(table, people=profile.people, xi=XI, time_limit=2 * limit)
+                _, found = certified_order(table, people=profile.people, xi=XI, effort=Effort(2 * limit))
                 result["certified"] = costs.excess(found.order)
             for method in methods:
                 given, _ = post_process(estimate, method=method, people=profile.people)
-                result[method] = costs.excess(solve(given, time_limit=limit).order)
+                result[method] = costs.excess(solve(given, effort=limit).order)
             return result
 
         for method, values in repetitions(draw, most=most, seconds=seconds).items():

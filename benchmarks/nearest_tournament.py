@@ -30,10 +30,10 @@ def main() -> None:
             found: list[Rounded] = []
 
             def rounded(table: np.ndarray = table, found: list[Rounded] = found) -> None:
-                found.append(round_to_tournament(table, people=PEOPLE, time_limit=60))
+                found.append(round_to_tournament(table, people=PEOPLE))
 
             seconds = median_seconds(rounded, repetitions=1)
-            clipped = round_to_tournament(table, people=PEOPLE, time_limit=0)
+            clipped = round_to_tournament(table, people=PEOPLE, effort=0)
             plain, ratio = float(clipped.distance), float(found[-1].distance / clipped.distance)
             rows.append((m, sigma, found[-1].solver, f"{seconds:.2f}", f"{plain:.0f}", f"{ratio:.4f}"))
     report("nearest_tournament", ("items", "noise", "solver", "seconds", "clipping", "distance / clipping"), rows)

@@ -101,7 +101,7 @@ def solver_speed() -> list[list[object]]:
 
     def line(name: str, margins: np.ndarray, limit: float) -> None:
         start = time.perf_counter()
-        result = solve(margins, time_limit=limit)
+        result = solve(margins, effort=limit)
         seconds = time.perf_counter() - start
         rows.append(
             [

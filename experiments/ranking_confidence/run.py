@@ -262,7 +262,7 @@ def ranks_of(data: str, method: str, epsilon: float, who: Whole, seed: int) -> t
         mechanism={"gaussian": "gaussian", "auto": "auto"}.get(method, "borda"),  # type: ignore[arg-type]
         unranked="missing" if data == "llmfao" else "last",
         level=LEVEL,
-        time_limit=0.0 if data == "llmfao" else 60.0,  # of a consensus, which is not looked at
+        effort=0.0 if data == "llmfao" else 60.0,  # of a consensus, which is not looked at
         bits=bits,
     ).value
     if consensus.ranks is None:

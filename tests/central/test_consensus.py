@@ -270,6 +270,8 @@ def test_f24_an_item_on_no_ballot_is_ranked():
         ({"post_processing": "none"}, "post_processing must be"),
         ({"time_limit": float("nan")}, "time_limit must be"),
         ({"time_limit": -1}, "time_limit must be"),
+        ({"effort": float("nan")}, "effort must be"),
+        ({"effort": -1}, "effort must be"),
         ({"unit": "comparison"}, "unit of ballots is person"),
         ({"unit": "household"}, "unit must be"),
         ({"xi": 0}, "xi must be a number > 0 and <= 1000, got 0"),
@@ -356,13 +358,14 @@ def test_certified_with_rank_intervals():
         value = private_consensus(profile, epsilon=1, delta=delta, post_processing="certified", level=0.9).value
         assert value.mechanism in ("laplace", "gaussian")
         assert value.ranks is not None
-    for limit in (math.inf, 0):
+    for effort in (60, 0):
         assert private_consensus(
-            profile, epsilon="1e-7", post_processing="certified", mechanism="nuclear", time_limit=limit
+            profile, epsilon="1e-7", post_processing="certified", mechanism="nuclear", effort=effort
         ).value.certificate.nearest in ("scs", "clip")
 
 
-def test_certified_says_when_time_ran_out():
+@pytest.mark.parametrize("limit", ["effort", "time_limit"])
+def test_certified_says_when_effort_or_time_ran_out(limit):
     rng = np.random.default_rng(4)
     profile = Profile.from_ballots(
         [f"i{u}" for u in range(30)], {Ballot.strict(rng.permutation(30).tolist()): 1 for _ in range(40)}
@@ -370,9 +373,9 @@ def test_certified_says_when_time_ran_out():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
         value = private_consensus(
-            profile, epsilon="0.1", post_processing="certified", mechanism="laplace", xi="1e-9", time_limit=0
+            profile, epsilon="0.1", post_processing="certified", mechanism="laplace", xi="1e-9", **{limit: 0}
         ).value
-    assert (value.certificate.closed_by, value.status) == ("open", "time_limit")
+    assert (value.certificate.closed_by, value.status, value.limit) == ("open", limit, limit)
     assert value.gap > 0
 
 
@@ -536,10 +539,10 @@ def test_burlington_winner():
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "borda", "shaped", "probe"])
 def test_all_reading_of_the_data_is_over_before_anything_is_solved(monkeypatch, mechanism):
     steps = []
-    for name in ("exact_margins", "noisy_margins", "second_moment", "post_process", "solve", "rank_sets"):
+    for name in ("exact_margins", "noisy_margins", "second_moment", "post_process", "solve_within", "rank_sets"):
         real = getattr(consensus_module, name)
         monkeypatch.setattr(
             consensus_module, name, lambda *a, name=name, real=real, **k: steps.append(name) or real(*a, **k)
         )
     private_consensus(PROFILE, epsilon=1, delta="1e-6", mechanism=mechanism, level=0.9)
-    assert steps == ["exact_margins", "noisy_margins", "second_moment", "post_process", "solve", "rank_sets"]
+    assert steps == ["exact_margins", "noisy_margins", "second_moment", "post_process", "solve_within", "rank_sets"]

@@ -17,6 +17,7 @@ from psephos import Ballot, Ledger, Profile, pairwise_margins, private_consensus
 from psephos.central import TwoStage, plan_consensus, release_from_json, release_to_json, two_stage
 from psephos.central.two_stage import second_table, two_stage_order, two_stage_plan
 from psephos.errors import AccuracyWarning, BudgetError, ParameterError
+from psephos.kemeny.effort import Effort
 from psephos.pairwise import margins_plain
 from psephos.privacy import InsecureBits, epsilon_of
 from psephos.privacy.audit import epsilon_lower_bound, mu_lower_bound
@@ -107,7 +108,7 @@ def test_small_populations_and_small_budgets():
         profile = strict_profile(plan.items, [plan.people])
         source = InsecureBits(seed=1)
         order, proved, _ = two_stage_order(
-            profile, plan, unranked="last", xi=Fraction(1, 10), time_limit=1, bits=source
+            profile, plan, unranked="last", xi=Fraction(1, 10), effort=Effort(1), bits=source
         )
         assert proved is None
         assert order == shuffled(plan.items, InsecureBits(seed=1))  # and nothing else decides it
@@ -469,7 +470,7 @@ def test_a_sample_of_a_larger_population(monkeypatch, delta, bounded):
     assert (plan.branch, plan.sample) == ("list", 16 * 9)
     bits = InsecureBits(seed=3)
     while len(seen) < 20:  # the mixture of bounded time is all but never drawn
-        two_stage_order(profile, plan, unranked="last", xi=Fraction(1), time_limit=5, bits=bits)
+        two_stage_order(profile, plan, unranked="last", xi=Fraction(1), effort=Effort(5), bits=bits)
     sizes = []
     for sample in seen:
         numbers = dict(sample.ballots())
@@ -562,7 +563,7 @@ def test_our_own_list_mechanism_is_noise_on_margins_of_the_sample():
     orders = Counter()
     for seed in range(50):
         order, proved, event = two_stage_order(
-            SMALL, plan, unranked="last", xi=Fraction(1, 10), time_limit=5, bits=InsecureBits(seed=seed)
+            SMALL, plan, unranked="last", xi=Fraction(1, 10), effort=Effort(5), bits=InsecureBits(seed=seed)
         )
         assert proved == two_stage.Proved(factor=Fraction(1), closed_by="exact")
         orders[order] += 1
@@ -645,7 +646,8 @@ def test_the_mixture_is_drawn_as_often_as_it_says(monkeypatch):
     assert plan.mixture == Fraction(1, 2)
     bits = InsecureBits(seed=31)
     orders = Counter(
-        two_stage_order(profile, plan, unranked="last", xi=Fraction(1), time_limit=1, bits=bits)[0] for _ in range(4000)
+        two_stage_order(profile, plan, unranked="last", xi=Fraction(1), effort=Effort(1), bits=bits)[0]
+        for _ in range(4000)
     )
     law = {order: Fraction(3 if i < 4 else 2, 16) / 2 for i, order in enumerate(itertools.permutations(range(3)))}
     law[2, 1, 0] += Fraction(1, 2)
@@ -675,7 +677,7 @@ def test_bounded_time_takes_bits_that_the_public_facts_tell(delta):
     assert plan.bits_per_draw in widths
     for seed in range(5):
         source = Counting(seed)
-        two_stage_order(profile, plan, unranked="last", xi=Fraction(1, 10), time_limit=5, bits=source)
+        two_stage_order(profile, plan, unranked="last", xi=Fraction(1, 10), effort=Effort(5), bits=source)
         start = 1 if delta else 2  # the random order of equals, and the coin of the mixture
         assert len(source.taken) == 2 * 6 + start
         assert set(source.taken[start:]) <= widths
@@ -700,7 +702,7 @@ def test_the_certificate_is_what_holds_on_the_noisy_table(monkeypatch, branch):
     monkeypatch.setattr(two_stage, name, seen)
     for seed in range(10):
         order, proved, _ = two_stage_order(
-            profile, plan, unranked="last", xi=Fraction(1, 2), time_limit=5, bits=InsecureBits(seed=seed)
+            profile, plan, unranked="last", xi=Fraction(1, 2), effort=Effort(5), bits=InsecureBits(seed=seed)
         )
         table = tables[-1]
         costs = {
@@ -723,7 +725,7 @@ def test_order_and_certificate_are_functions_of_the_second_table(monkeypatch):
             plan,
             unranked="last",
             xi=Fraction(1, 2),
-            time_limit=5,
+            effort=Effort(5),
             bits=InsecureBits(seed=9),
         )
         for counts in ([90_000], [89_999, 1], [30_000, 30_000, 30_000])

@@ -276,15 +276,15 @@ def test_a_solver_banner_stays_out_of_stdout(psephos, put):
         "laplace",
         "--post-processing",
         "raw",
-        "--time-limit",
-        "3",
+        "--effort",
+        "1",
         "--format",
         "json",
     )
     document = json.loads(done.stdout)
     assert sorted(name for entry in document["ranking"] for name in entry["items"]) == sorted(names)
     assert document["method"] == "branch_and_cut"
-    assert document["status"] in {"optimal", "time_limit"}
+    assert document["status"] in {"optimal", "effort"}
     assert Fraction(document["lower_bound"]) <= Fraction(document["cost_released"])
 
 
@@ -563,7 +563,7 @@ def test_m15_many_items_within_time_and_memory(m):
     margins = upper - upper.T
     tracemalloc.start()
     try:
-        result = solve(margins, people=200, time_limit=2.0)
+        result = solve(margins, people=200, effort=1)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

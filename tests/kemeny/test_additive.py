@@ -290,9 +290,9 @@ def test_the_scheme_without_the_solver(monkeypatch):
     """Parts of more than 3 items go to the additive step; the solver sees none of them."""
     monkeypatch.setattr(ptas, "MAX_ITEMS", 3)
     monkeypatch.setattr(additive, "MAX_ITEMS", 3)
-    solver, step = ptas.solve, ptas.additive_approximation
+    solver, step = ptas.solve_within, ptas.additive_approximation
     sizes = []
-    monkeypatch.setattr(ptas, "solve", lambda m, **options: sizes.append(len(m)) or solver(m, **options))
+    monkeypatch.setattr(ptas, "solve_within", lambda m, **options: sizes.append(len(m)) or solver(m, **options))
     asked = []
     monkeypatch.setattr(ptas, "additive_approximation", lambda w, error: asked.append(error) or step(w, error=error))
     rng = np.random.default_rng(8)

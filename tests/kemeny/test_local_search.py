@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from psephos.kemeny.effort import Effort
 from psephos.kemeny.local_search import improve, insertion_prices, local_search
 
 
@@ -27,12 +28,12 @@ def test_prices_and_local_optimality(m, antisymmetric):
 
 def test_deterministic_and_good(antisymmetric):
     margins = antisymmetric(np.random.default_rng(0).normal(size=(60, 60)))
-    first = local_search(margins, kicks=20, deadline=np.inf)
-    assert (first == local_search(margins, kicks=20, deadline=np.inf)).all()
-    assert score(margins, first) >= score(margins, local_search(margins, kicks=0, deadline=np.inf))
+    first = local_search(margins, kicks=20, effort=Effort(60))
+    assert (first == local_search(margins, kicks=20, effort=Effort(60))).all()
+    assert score(margins, first) >= score(margins, local_search(margins, kicks=0, effort=Effort(60)))
 
 
 def test_recovers_a_clear_order():
     strength = np.random.default_rng(1).permutation(200)
-    order = local_search(np.sign(strength[:, None] - strength[None, :]).astype(float), kicks=0, deadline=0.0)
+    order = local_search(np.sign(strength[:, None] - strength[None, :]).astype(float), kicks=0, effort=Effort(0))
     assert (strength[order] == np.arange(200)[::-1]).all()

@@ -13,6 +13,7 @@ import pytest
 from psephos.errors import ParameterError
 from psephos.kemeny import solve
 from psephos.kemeny.cost import weighted_cost
+from psephos.kemeny.effort import Effort
 from psephos.kemeny.ptas import _best_cut, _by_wins, _descend, near_optimal
 
 ptas = importlib.import_module("psephos.kemeny.ptas")
@@ -126,7 +127,7 @@ def test_displacement_lemma():
         least = int(costs.min())
         optima = [order for order in orders if cost_at[order] == least]
         for start in rng.permuted(np.tile(np.arange(n), (4, 1)), axis=1):
-            order = tuple(_descend(a.astype(object), start, math.inf).tolist())
+            order = tuple(_descend(a.astype(object), start, Effort(60)).tolist())
             place = np.argsort(order) + 1
             r = math.isqrt(2 * cost_at[order] // b)
             pays = [(_pays(a, place, v, later=True), _pays(a, place, v, later=False)) for v in range(n)]
@@ -182,7 +183,7 @@ def test_cuts_over_a_limited_distance():
     for trial in range(8):
         n = int(rng.integers(60, 91))
         weights = (flipped(rng, n, 2 / n**1.6, trial % 4 > 0) * 60).astype(int).astype(object)
-        order = _descend(weights, _by_wins(weights), math.inf)
+        order = _descend(weights, _by_wins(weights), Effort(60))
         sums = (weights + weights.T)[np.triu_indices(n, 1)]
         cut = _best_cut(weights[np.ix_(order, order)], int(sums.min()), int(sums.max()))
         limited += cut.window < n
@@ -196,7 +197,7 @@ def test_single_moves_are_exact():
     large = rng.integers(-3, 4, (9, 9)).astype(object) * 10**40 + rng.integers(-9, 10, (9, 9)).astype(object)
     weights = np.triu(large, 1) - np.triu(large, 1).T + 10**42
     np.fill_diagonal(weights, 0)
-    order = _descend(weights, np.arange(9), math.inf).tolist()
+    order = _descend(weights, np.arange(9), Effort(60)).tolist()
     cost = weighted_cost(weights, np.array(order))
     for i, j in itertools.product(range(9), range(9)):
         rest = order[:i] + order[i + 1 :]

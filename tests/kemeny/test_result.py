@@ -16,6 +16,7 @@ def result(order, differing):
         method="subset_dp",
         status="optimal",
         unique=None,
+        limit=None,
         differing=differing,
         stats=SolveStats(),
     )

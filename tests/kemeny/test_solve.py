@@ -1,4 +1,7 @@
+import dataclasses
 import importlib
+import itertools
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -160,11 +163,41 @@ def test_margins_beyond_the_range_of_doubles(antisymmetric):
     assert abs(result.cost / 10**400 - solve(margins).cost) < Fraction(1, 10**300)
 
 
+@pytest.mark.parametrize("effort", [0.05, 0.2])
+def test_the_answer_does_not_depend_on_the_clock(effort, antisymmetric, monkeypatch):
+    """A machine a hundred times slower, and one whose clock jumps, stop at the same place with the same answer."""
+    margins = antisymmetric(np.random.default_rng(45).normal(0, 0.3, (40, 40)))
+    fast = solve(margins, effort=effort)
+    assert (fast.status, fast.limit) == ("effort", "effort")
+    ticks = itertools.count(0.0, 7.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
+    slow = solve(margins, effort=effort, time_limit=1e9)
+    assert dataclasses.replace(slow, stats=fast.stats) == fast
+    assert (slow.stats.nodes, slow.stats.cuts) == (fast.stats.nodes, fast.stats.cuts)
+
+
+def test_more_effort_never_ends_worse(antisymmetric):
+    margins = antisymmetric(np.random.default_rng(45).normal(0, 0.3, (40, 40)))
+    less, more = (solve(margins, effort=effort) for effort in (0.05, 0.3))
+    assert more.cost <= less.cost
+    assert more.lower_bound >= less.lower_bound
+
+
+def test_a_guard_that_cuts_is_named_even_if_the_answer_is_good(antisymmetric, monkeypatch):
+    """The clock runs out after the first look, when the best order is already known."""
+    margins = antisymmetric(np.random.default_rng(3).normal(0, 0.3, (30, 30)))
+    clock = iter([0.0] * 30)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock, 10.0))
+    cut = solve(margins, time_limit=5)
+    assert cut.limit == "time_limit"
+    assert cut.unique is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_pure_noise_of_thirty_items_is_proved(seed, antisymmetric):
     margins = antisymmetric(np.random.default_rng(seed).normal(0, 0.3, (30, 30)))
-    assert solve(margins, time_limit=300).status == "optimal"
+    assert solve(margins, effort=300).status == "optimal"
 
 
 def test_gap_is_kept(antisymmetric):
@@ -184,11 +217,12 @@ def test_gap_is_kept(antisymmetric):
         assert with_people.gap_relative == pytest.approx(float(with_people.gap / with_people.cost))
 
 
+@pytest.mark.parametrize("limit", ["effort", "time_limit"])
 @pytest.mark.parametrize("m", [18, 40, 120])
-def test_out_of_time(m, antisymmetric):
+def test_out_of_effort_or_time(m, limit, antisymmetric):
     margins = antisymmetric(np.random.default_rng(m).normal(size=(m, m)))
-    result = solve(margins, time_limit=0)
-    assert result.status == "time_limit"
+    result = solve(margins, **{limit: 0})
+    assert result.status == result.limit == limit
     assert sorted(result.order) == list(range(m))
     assert result.lower_bound < result.cost == kemeny_cost(margins, result.order)
     assert 0 < result.gap_relative < 1
@@ -206,6 +240,8 @@ def test_out_of_time(m, antisymmetric):
         {"time_limit": -1},
         {"time_limit": float("nan")},
         {"time_limit": None},
+        {"effort": -1},
+        {"effort": float("nan")},
         {"people": -1},
     ],
 )

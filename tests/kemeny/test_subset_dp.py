@@ -1,9 +1,8 @@
-import time
-
 import numpy as np
 import pytest
 
 from psephos.kemeny.cost import disagreement, scale_margins
+from psephos.kemeny.effort import Effort
 from psephos.kemeny.subset_dp import subset_dp
 
 
@@ -47,9 +46,9 @@ def test_numbers_beyond_the_range_of_doubles(antisymmetric):
     assert large.disagreement == small.disagreement * 10**500
 
 
-def test_deadline(antisymmetric):
+def test_without_effort_nothing_is_found(antisymmetric):
     margins = antisymmetric(np.random.default_rng(3).integers(-9, 10, (16, 16))).astype(object)
-    assert subset_dp(margins, deadline=time.monotonic()) is None
+    assert subset_dp(margins, effort=Effort(0)) is None
 
 
 @pytest.mark.slow

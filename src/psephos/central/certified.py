@@ -57,10 +57,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from psephos._check import Exact, check_integer, check_real, nonnegative
+from psephos._check import Exact, check_integer, nonnegative
 from psephos._extras import load_extra
 from psephos.kemeny.cost import scale_margins
-from psephos.kemeny.ptas import SchemeResult, near_optimal
+from psephos.kemeny.effort import DEFAULT_EFFORT, DEFAULT_GUARD, Effort, check_effort
+from psephos.kemeny.ptas import SchemeResult, near_optimal_within
 from psephos.privacy.balls import operator_norm_upper, order_nuclear_norm_upper
 
 __all__ = ["Rounded", "certified_order", "cost_bound", "round_to_tournament"]
@@ -68,6 +69,7 @@ __all__ = ["Rounded", "certified_order", "cost_bound", "round_to_tournament"]
 _TIE_BREAK = 1 / 128
 _TOLERANCE = 1e-4  # of the solver, in units of the distance of clipping
 _MAX_STEPS = 100_000
+_STEP, _STEP_CUBE = 20_000, 15  # of effort, in one of the solver's: and for each cubed item
 _LONG = 1e9  # seconds; the solver takes no infinity
 _GRID_BITS = 20
 _CLIPPING_IS_EXACT = 3  # items
@@ -95,7 +97,9 @@ class Rounded:
     solver: str
 
 
-def round_to_tournament(table: npt.ArrayLike, *, people: int, time_limit: float = 60.0) -> Rounded:
+def round_to_tournament(
+    table: npt.ArrayLike, *, people: int, effort: float = DEFAULT_EFFORT, time_limit: float = DEFAULT_GUARD
+) -> Rounded:
     """Return a table of margins in range that is near ``table`` in operator norm, by the program of the module.
 
     Parameters
@@ -104,8 +108,8 @@ def round_to_tournament(table: npt.ArrayLike, *, people: int, time_limit: float 
         (m, m), antisymmetric, in votes: the released margins, integers of any size (or any finite numbers).
     people
         >= 0: the public number N of answers on each pair.
-    time_limit
-        >= 0, seconds for the solver; 0 means clipping. When it runs out, what the solver has is repaired.
+    effort, time_limit
+        >= 0, of :func:`psephos.solve`; 0 means clipping. When one runs out, what the solver has is repaired.
 
     Returns
     -------
@@ -122,9 +126,12 @@ def round_to_tournament(table: npt.ArrayLike, *, people: int, time_limit: float 
     >>> round_to_tournament([[0, 5], [-5, 0]], people=3).margins.tolist()
     [[Fraction(0, 1), Fraction(3, 1)], [Fraction(-3, 1), Fraction(0, 1)]]
     """
+    return _rounded(table, people=people, effort=check_effort(effort, time_limit))
+
+
+def _rounded(table: npt.ArrayLike, *, people: int, effort: Effort) -> Rounded:
     scaled = scale_margins(table)
     n = check_integer(people, "people", low=0)
-    seconds = check_real(time_limit, "time_limit", low=0.0)
     m = len(scaled.integers)
     upper = np.triu_indices(m, 1)
     released = [scaled.unit * int(x) for x in scaled.integers[upper]]
@@ -132,12 +139,12 @@ def round_to_tournament(table: npt.ArrayLike, *, people: int, time_limit: float 
     if clipped == released:
         return Rounded(margins=_antisymmetric(released, m), distance=Fraction(0), solver="none")
     best = Rounded(margins=_antisymmetric(clipped, m), distance=_distance(clipped, released, m), solver="clip")
-    if m <= _CLIPPING_IS_EXACT or seconds == 0:
+    if m <= _CLIPPING_IS_EXACT or effort.ended:
         return best
     unit = best.distance
     lower_bounds = np.array([float(max(Fraction(-1), (-n - t) / unit)) for t in released])
     upper_bounds = np.array([float(min(Fraction(1), (n - t) / unit)) for t in released])
-    moves = _nearest(lower_bounds, upper_bounds, m, seconds)
+    moves = _nearest(lower_bounds, upper_bounds, m, effort)
     if moves.shape != lower_bounds.shape or not np.isfinite(moves).all():
         return best
     grid = 1 << (_GRID_BITS + 2 * m.bit_length())
@@ -151,22 +158,20 @@ def round_to_tournament(table: npt.ArrayLike, *, people: int, time_limit: float 
     return best
 
 
-def certified_order(
-    table: npt.ArrayLike, *, people: int, xi: Exact, time_limit: float = 60.0
-) -> tuple[Rounded, SchemeResult]:
+def certified_order(table: npt.ArrayLike, *, people: int, xi: Exact, effort: Effort) -> tuple[Rounded, SchemeResult]:
     """The table in range near ``table``, and an order whose cost there is at most ``1 + xi`` times the least, in votes.
 
-    Each may take half of ``time_limit`` seconds. Parameters and errors are those of :func:`round_to_tournament` and
-    :func:`psephos.kemeny.ptas.near_optimal`; ``people`` >= 1.
+    The first may take half of ``effort``, the second the rest. Parameters and errors are those of
+    :func:`round_to_tournament` and :func:`psephos.kemeny.ptas.near_optimal`; ``people`` >= 1.
 
-    >>> rounded, result = certified_order([[0, 5], [-5, 0]], people=3, xi="0.1")
+    >>> rounded, result = certified_order([[0, 5], [-5, 0]], people=3, xi="0.1", effort=Effort(1))
     >>> result.order, result.cost
     ((0, 1), Fraction(0, 1))
     """
-    rounded = round_to_tournament(table, people=people, time_limit=time_limit / 2)
+    rounded = _rounded(table, people=people, effort=effort.part(effort.left // 2))
     weights = (rounded.margins + people) * Fraction(1, 2)
     np.fill_diagonal(weights, Fraction(0))
-    return rounded, near_optimal(weights, xi=xi, time_limit=time_limit / 2)
+    return rounded, near_optimal_within(weights, xi=xi, effort=effort)
 
 
 def cost_bound(m: int, distance: Exact, noise_norm: Exact) -> Fraction:
@@ -203,7 +208,7 @@ def _distance(near: list[Fraction], released: list[Fraction], m: int) -> Fractio
     return operator_norm_upper(_antisymmetric(differences, m).tolist())
 
 
-def _nearest(lower: Floats, upper: Floats, m: int, seconds: float) -> Floats:
+def _nearest(lower: Floats, upper: Floats, m: int, effort: Effort) -> Floats:
     """The entries u < v of Y, row by row, as the solver found them: not to be trusted.
 
     ``lower`` and ``upper`` (pairs,) bound them; a bound of -1 or 1 is left out. The variables are s and Y; the rows are
@@ -222,6 +227,8 @@ def _nearest(lower: Floats, upper: Floats, m: int, seconds: float) -> Floats:
     variable = np.concatenate([1 + high, 1 + low, np.zeros(m, dtype=np.intp), 1 + np.arange(pairs)])
     matrix = sparse.csc_matrix((entries, (at, variable)), shape=(bounds + m * m, 1 + pairs))
     squares = sparse.csc_matrix(sparse.diags_array(np.concatenate([[0.0], np.full(pairs, 2 * _TIE_BREAK / m)])))
+    step = _STEP + _STEP_CUBE * m**3
+    most = min(_MAX_STEPS, max(1, effort.left // step))
     solution = scs.solve(
         {
             "P": squares,
@@ -233,9 +240,11 @@ def _nearest(lower: Floats, upper: Floats, m: int, seconds: float) -> Floats:
         linear_solver="qdldl",  # one thread, and the same answer everywhere
         eps_abs=_TOLERANCE,
         eps_rel=_TOLERANCE,
-        max_iters=_MAX_STEPS,
-        time_limit_secs=min(seconds, _LONG),
+        max_iters=most,
+        time_limit_secs=min(effort.seconds_left, _LONG),
         verbose=False,
     )
+    effort.spend(step * int(solution.get("info", {}).get("iter", most)))
+    _ = effort.guard_passed  # if it cut the solver, the effort knows from here
     found: Floats = np.atleast_1d(np.asarray(solution["x"], dtype=np.float64))[1:]
     return found

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos._check import Exact, check_choice, check_integer, check_level, check_real, exact
+from psephos._check import Exact, check_choice, check_integer, check_level, exact
 from psephos._extras import load_extra
 from psephos._json import json_text
 from psephos.central.borda import borda_margins
@@ -36,8 +36,10 @@ from psephos.central.result import Certificate, Consensus, complete_answers, rel
 from psephos.central.shaped import ShapedScales, shaped_margins
 from psephos.central.two_stage import Proved, TwoStage, TwoStagePlan, proved_of, two_stage_order
 from psephos.errors import ParameterError
-from psephos.kemeny import kemeny_cost, solve
+from psephos.kemeny import kemeny_cost
+from psephos.kemeny.effort import DEFAULT_EFFORT, DEFAULT_GUARD, STEPS, Effort, check_effort
 from psephos.kemeny.result import Placed
+from psephos.kemeny.solve import solve_within
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
@@ -69,7 +71,8 @@ def private_consensus(
     xi: Exact = "0.1",
     two_stage: TwoStage | None = None,
     level: float | None = None,
-    time_limit: float = 60.0,
+    effort: float = DEFAULT_EFFORT,
+    time_limit: float = DEFAULT_GUARD,
     bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
     ledger: Ledger | None = None,
     dataset: str | None = None,
@@ -120,8 +123,12 @@ def private_consensus(
         probability, between 0 and 1 (:mod:`psephos.central.rank_sets`). A consensus that follows cycles may order items
         otherwise. They need a second release, which is free but for scores with Laplace
         noise, where it takes a fifth of epsilon. ``None``: no intervals.
+    effort
+        >= 0: how much work the solver may do, which sees only the released table, in units of about a second on an
+        ordinary core. It is counted and not timed: with equal effort an equal table gives an equal ranking, on every
+        machine and under any load. Where it ends first, ``status`` or ``limit`` of the answer says so.
     time_limit
-        Seconds for the solver, which sees only the released table.
+        >= 0, seconds for the solver: an outer guard. An answer that it cut says so in ``limit``.
     bits
         Source of randomness; anything but :class:`SystemBits` itself stamps the release insecure.
     ledger, dataset, request_id, budget
@@ -160,7 +167,7 @@ def private_consensus(
     """
     check_choice(unranked, "unranked", ("last", "missing"))
     check_choice(post_processing, "post_processing", POST_PROCESSINGS)
-    limit = check_real(time_limit, "time_limit", low=0.0)
+    steps = check_effort(effort, time_limit).total
     factor = check_xi(xi)
     if post_processing == "certified":
         load_extra("scs", "certified")  # before anything is paid
@@ -193,8 +200,9 @@ def private_consensus(
         warn_if_noise(plan.score_sd, float(min(Fraction(units) * Fraction(counted), Fraction(10**300))))
 
     def release_now() -> Release[Consensus]:
+        work = check_effort(effort, time_limit)  # the clock of the guard starts here
         if plan.law is None:
-            order, proved, event = drawn_order(data, plan, unranked=unranked, xi=factor, time_limit=limit, bits=bits)
+            order, proved, event = drawn_order(data, plan, unranked=unranked, xi=factor, effort=work, bits=bits)
             value = _drawn(data.items, order, plan, units, proved, factor)
         else:
             counted = exact_margins(data, plan, unranked, bits)
@@ -205,7 +213,7 @@ def private_consensus(
             if level is not None and isinstance(data, Profile):
                 moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
             # From here on nothing reads the data.
-            value = _consensus(estimate, plan, units, answers, post_processing, factor, limit, bits)
+            value = _consensus(estimate, plan, units, answers, post_processing, factor, work, bits)
             if moment is not None and level is not None:
                 ranks = rank_sets(estimate, moment, plan, people=units, level=level)
                 value = replace(value, ranks=ranks, moment=moment)
@@ -214,7 +222,7 @@ def private_consensus(
     return charged(
         release_now,
         guarantee=guarantee,
-        what=_request(data, plan, guarantee, unranked, post_processing, units, level, factor),
+        what=_request(data, plan, guarantee, unranked, post_processing, units, level, factor, steps),
         ledger=ledger,
         dataset=dataset,
         request_id=request_id,
@@ -277,6 +285,7 @@ def _request(
     units: int,
     level: float | None,
     xi: Fraction,
+    steps: int,
 ) -> str:
     """The public parameters of a request as text: equal for a repetition, different for anything else."""
     facts: dict[str, object] = {
@@ -295,6 +304,8 @@ def _request(
         facts["xi"] = str(xi)
     if isinstance(plan.scales, TwoStagePlan):
         facts["two_stage"] = plan.scales.options.facts()
+    if steps != DEFAULT_EFFORT * STEPS and (plan.law is not None or plan.mechanism == "two-stage"):
+        facts["effort"] = str(Fraction(steps, STEPS))
     return json_text(facts, indent=None)
 
 
@@ -339,12 +350,12 @@ def drawn_order(
     *,
     unranked: Unranked,
     xi: Fraction,
-    time_limit: float,
+    effort: Effort,
     bits: BitSource,
 ) -> tuple[tuple[int, ...], Proved | None, Event]:
     """The released order, best first, of a mechanism that releases no table, what is proved of it, and what ran."""
     if isinstance(plan.scales, TwoStagePlan) and isinstance(data, Profile):
-        return two_stage_order(data, plan.scales, unranked=unranked, xi=xi, time_limit=time_limit, bits=bits)
+        return two_stage_order(data, plan.scales, unranked=unranked, xi=xi, effort=effort, bits=bits)
     if plan.mechanism == "footrule" and isinstance(data, Profile) and isinstance(plan.scales, NoiseLaw):
         order, event = footrule_order(data, plan.scales, unranked=unranked, bits=bits)
         return order, None, event
@@ -364,16 +375,16 @@ def _consensus(
     answers: int,
     post_processing: PostProcessing,
     xi: Fraction,
-    time_limit: float,
+    effort: Effort,
     bits: BitSource,
 ) -> Consensus:
     """Everything after the release: sees the noisy table, public facts and fresh bits alone."""
     if post_processing == "certified":
-        return _certified(estimate, plan, units, xi, time_limit, bits)
+        return _certified(estimate, plan, units, xi, effort, bits)
     table, rho = post_process(estimate, method=post_processing, people=answers)
     people = units if plan.pairs is None and plan.unit == "person" else 0  # what a ballot's answers sum to
     labels = _labels(table, bits)
-    solved = solve(table[np.ix_(labels, labels)], people=people, time_limit=time_limit)
+    solved = solve_within(table[np.ix_(labels, labels)], people=people, effort=effort)
     result = solved.relabelled(labels)
     tiers, order, undecided = _places(estimate.items, result)
     return Consensus(
@@ -387,6 +398,7 @@ def _consensus(
         gap_relative=result.gap_relative,
         status=result.status,
         unique=result.unique,
+        limit=result.limit,
         method=result.method,
         post_processing=post_processing,
         rho=float(rho),
@@ -422,13 +434,13 @@ def _places(
 
 
 def _certified(
-    estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, time_limit: float, bits: BitSource
+    estimate: PairwiseEstimate, plan: Plan, units: int, xi: Fraction, effort: Effort, bits: BitSource
 ) -> Consensus:
     """The nearest possible table, an order within 1 + xi of its optimum, and what both prove."""
     m = plan.items
     labels = _labels(estimate.margins, bits)
     renamed = estimate.margins[np.ix_(labels, labels)]
-    rounded, solved = certified_order(renamed, people=units, xi=xi, time_limit=time_limit)
+    rounded, solved = certified_order(renamed, people=units, xi=xi, effort=effort)
     result = solved.relabelled(labels)
     tiers, order, undecided = _places(estimate.items, result)
     failure = Fraction(1, 20)
@@ -449,8 +461,13 @@ def _certified(
         gap=result.gap,
         cost_of_margins=kemeny_cost(estimate.margins, result.order, people=units),
         gap_relative=float(result.gap / result.cost) if result.gap else 0.0,
-        status="optimal" if proved.closed_by == "exact" else "time_limit" if proved.closed_by == "open" else "gap",
+        status="optimal"
+        if proved.closed_by == "exact"
+        else (result.limit or "effort")
+        if proved.closed_by == "open"
+        else "gap",
         unique=None if result.differing is None else not result.differing,
+        limit=result.limit,
         method="certified",
         post_processing="certified",
         rho=1.0,
@@ -501,4 +518,5 @@ def _drawn(
         pairs=plan.pairs,
         estimate=None,
         certificate=None if proved is None else Certificate(xi=xi, factor=proved.factor, closed_by=proved.closed_by),
+        limit=None if proved is None else proved.limit,
     )

@@ -26,6 +26,7 @@ from psephos.central.post_processing import PostProcessing
 from psephos.central.rank_sets import SecondMoment
 from psephos.central.second_moment import MomentScales
 from psephos.errors import ParameterError
+from psephos.kemeny.result import Limit
 from psephos.pairwise.estimate import NoiseLaw, PairNoise, PairwiseEstimate, PartedNoise
 from psephos.privacy.events import event_from_json, event_to_json
 from psephos.privacy.guarantee import decimal_text
@@ -60,7 +61,7 @@ class Certificate:
     closed_by
         What proves it: ``exact`` (an optimum), ``bound`` (a lower bound by linear programming), ``scheme`` (one by
         cutting the table in parts, :mod:`psephos.kemeny.ptas`), ``none`` (noise drove the second table of ``two-stage``
-        out of its bounds, and the ranking is a random one), or ``open``: time ran out before 1 + xi was reached.
+        out of its bounds, and the ranking is a random one), or ``open``: effort or time ended before 1 + xi.
     nearest
         How the solved table was found: ``none`` (the release itself was possible), ``clip``, or ``scs``.
     distance
@@ -111,10 +112,13 @@ class Consensus:
     cost_of_margins
         In votes, exact: what ``order`` costs under the released margins as they are.
     status
-        ``optimal`` (cost equals bound), ``gap`` (close enough, for the solver), ``time_limit`` or ``drawn``; like
-        ``unique``, about the solved table.
+        ``optimal`` (cost equals bound), ``gap`` (close enough, for the solver), ``effort`` or ``time_limit`` (it ended
+        first) or ``drawn``; like ``unique``, about the solved table.
     unique
         Whether no other order is as good on the solved table; ``None`` if that was not settled.
+    limit
+        What left something of the solution open: ``effort``, as on every machine, or ``time_limit``, so that another
+        run of the solver on the same table may say otherwise; ``None``: nothing did.
     method
         How the solver found it; ``gibbs``, ``kwiksort``, ``footrule`` or ``two-stage`` for a ranking without a table.
     post_processing, rho
@@ -147,7 +151,7 @@ class Consensus:
     gap: Fraction | None
     cost_of_margins: Fraction | None
     gap_relative: float | None
-    status: Literal["optimal", "gap", "time_limit", "drawn"]
+    status: Literal["optimal", "gap", "effort", "time_limit", "drawn"]
     unique: bool | None
     method: str
     post_processing: PostProcessing | None
@@ -160,6 +164,7 @@ class Consensus:
     ranks: RankIntervals | None = None
     moment: SecondMoment | None = None
     certificate: Certificate | None = None
+    limit: Limit | None = None
 
     @property
     def m(self) -> int:
@@ -196,6 +201,7 @@ def release_to_json(release: Release[Consensus]) -> str:
         "cost_of_margins": _text(value.cost_of_margins),
         "status": value.status,
         "unique": value.unique,
+        "limit": value.limit,
         "method": value.method,
         "rank_intervals": None if value.ranks is None or value.estimate is None else _ranks_to_json(value),
         "post_processing": None if value.post_processing is None else {"name": value.post_processing, "rho": value.rho},
@@ -261,6 +267,7 @@ def release_from_json(text: str) -> Release[Consensus]:
         gap_relative=document["gap_relative"],
         status=document["status"],
         unique=document["unique"],
+        limit=document.get("limit"),  # answers of earlier versions do not say
         method=document["method"],
         post_processing=steps["name"],
         rho=steps["rho"],

@@ -58,8 +58,11 @@ from psephos.central.least_noise import least_noise_law
 from psephos.central.margin_sensitivity import margin_sensitivity
 from psephos.central.noisy_table import add_noise
 from psephos.errors import ParameterError
-from psephos.kemeny import KemenyResult, solve
-from psephos.kemeny.ptas import SchemeResult, near_optimal
+from psephos.kemeny import KemenyResult
+from psephos.kemeny.effort import Effort
+from psephos.kemeny.ptas import SchemeResult, near_optimal_within
+from psephos.kemeny.result import Limit
+from psephos.kemeny.solve import solve_within
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
@@ -126,10 +129,13 @@ class Proved:
         The order costs at most this many times the least; ``None`` if nothing was proved.
     closed_by
         As of :class:`psephos.central.Certificate`.
+    limit
+        As of :class:`psephos.central.Consensus`.
     """
 
     factor: Fraction | None
     closed_by: Literal["exact", "bound", "scheme", "open", "none"]
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,7 +401,7 @@ def two_stage_order(
     *,
     unranked: Unranked,
     xi: Fraction,
-    time_limit: float,
+    effort: Effort,
     bits: BitSource,
 ) -> tuple[tuple[int, ...], Proved | None, Event]:
     """An order of the items, best first, what its solver proved, and what ran.
@@ -404,7 +410,7 @@ def two_stage_order(
     ----------
     xi
         > 0: the order costs at most 1 + xi times the least under the second table, if the solver can prove it within
-        ``time_limit`` seconds.
+        ``effort``.
 
     Returns
     -------
@@ -418,13 +424,13 @@ def two_stage_order(
         return unrank(bits.bits(1 + (orders - 1).bit_length()) % orders, profile.m), None, plan.event()
     if plan.branch == "list":
         table = _noisy_margins(_drawn_profile(profile, plan, bits), plan, unranked=unranked, bits=bits)
-        solved = solve(table[np.ix_(names, names)], people=plan.sample, time_limit=time_limit)
+        solved = solve_within(table[np.ix_(names, names)], people=plan.sample, effort=effort)
         order, proved = solved.order, proved_of(solved, xi)
     else:
         weights = second_table(pairwise_margins(profile, unranked=unranked), plan, bits)
         order, proved = tuple(range(profile.m)), Proved(factor=None, closed_by="none")
         if weights is not None:
-            found = near_optimal(weights[np.ix_(names, names)], xi=xi, time_limit=time_limit)
+            found = near_optimal_within(weights[np.ix_(names, names)], xi=xi, effort=effort)
             order, proved = found.order, proved_of(found, xi)
     return tuple(names[i] for i in order), None if plan.mixture else proved, plan.event()
 
@@ -432,16 +438,17 @@ def two_stage_order(
 def proved_of(result: SchemeResult | KemenyResult, xi: Fraction) -> Proved:
     """The factor that a solver proved, rounded up to six decimals, and how.
 
+    >>> from psephos.kemeny.ptas import near_optimal
     >>> proved_of(near_optimal([[0, 3], [1, 0]], xi="0.1"), Fraction(1, 10))
-    Proved(factor=Fraction(1, 1), closed_by='exact')
+    Proved(factor=Fraction(1, 1), closed_by='exact', limit=None)
     """
     if result.cost == result.lower_bound:
-        return Proved(factor=Fraction(1), closed_by="exact")
+        return Proved(factor=Fraction(1), closed_by="exact", limit=result.limit)
     factor = None if result.lower_bound <= 0 else Fraction(math.ceil(result.cost / result.lower_bound * 10**6), 10**6)
     if isinstance(result, SchemeResult):
-        return Proved(factor=factor, closed_by=result.certificate)
+        return Proved(factor=factor, closed_by=result.certificate, limit=result.limit)
     within = result.cost <= (1 + xi) * result.lower_bound
-    return Proved(factor=factor, closed_by="bound" if within else "open")
+    return Proved(factor=factor, closed_by="bound" if within else "open", limit=result.limit)
 
 
 def _draw(noise: SymmetricNoise, size: int, plan: TwoStagePlan, bits: BitSource) -> list[int]:

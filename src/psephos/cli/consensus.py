@@ -103,7 +103,12 @@ def consensus(
     person_column: PersonColumnOption = None,
     allow_void: AllowVoidOption = False,
     strict: StrictOption = False,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for the solver.")] = 60.0,
+    effort: Annotated[
+        float, typer.Option("--effort", help="Work for the solver, in units of about a second: the same everywhere.")
+    ] = 60.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", help="Seconds for the solver, an outer guard: what it cut says so.")
+    ] = 3600.0,
 ) -> None:
     """Release a consensus (Kemeny) ranking of a file under differential privacy, best first."""
     from psephos._check import check_choice
@@ -152,6 +157,7 @@ def consensus(
                 xi=xi,
                 two_stage=options,
                 level=level,
+                effort=effort,
                 time_limit=time_limit,
                 ledger=None if ledger is None else Ledger(ledger),
                 dataset=dataset,
@@ -210,6 +216,11 @@ def _range(best: int, worst: int) -> str:
     return str(best) if best == worst else f"{best}-{worst}"
 
 
+def _ended(value: Consensus) -> str:
+    """What stopped the solver."""
+    return "the time of --time-limit ran out" if value.limit == "time_limit" else "the work of --effort ran out"
+
+
 def _certified(value: Consensus, certificate: Certificate, unit: str) -> str:
     """What the certificate says, in one clause."""
     from fractions import Fraction
@@ -217,8 +228,8 @@ def _certified(value: Consensus, certificate: Certificate, unit: str) -> str:
     if certificate.closed_by == "none":
         return "noise drove the second table out of its bounds, and the ranking is a random one"
     if certificate.factor is None:
-        return "time ran out before anything was proved of the ranking"
-    open_end = "time ran out, but " if certificate.closed_by == "open" else ""
+        return f"{_ended(value)} before anything was proved of the ranking"
+    open_end = f"{_ended(value)}, but " if certificate.closed_by == "open" else ""
     if certificate.excess is None or certificate.level is None:
         if certificate.factor == 1:
             return "no ranking costs less on the noisy table"
@@ -264,5 +275,8 @@ def _sentence(release: Release[Consensus]) -> str:
         text += f"; {_certified(value, value.certificate, release.guarantee.unit)}"
     elif value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
-        text += f"; time ran out, and the ranking is within {decimal_text(value.gap)} votes of the best of the {table}"
+        end = f"within {decimal_text(value.gap)} votes of the best of the {table}"
+        text += f"; {_ended(value)}, and the ranking is {end}"
+    if value.limit == "time_limit":
+        text += "; --time-limit cut the solver, so the same table may be ranked otherwise another time"
     return text + spending(release)

@@ -155,7 +155,7 @@ def additive_approximation(weights: Integers, *, error: Fraction, most_programs:
     allowed = positive(error, "error")
     margins = weights - weights.T
     if len(weights) <= MAX_ITEMS:
-        found = cast(SubsetOptimum, subset_dp(margins))  # there is no deadline
+        found = cast(SubsetOptimum, subset_dp(margins))  # no limit was given
         cost = weighted_cost(weights, np.array(found.order))
         return Additive(order=found.order, cost=cost, lower_bound=cost, programs=0)
     form = _factored(margins)

@@ -13,7 +13,6 @@ equally good order with that pair the other way round.
 from __future__ import annotations
 
 import heapq
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from psephos.kemeny.blocks import Part, Relation, transitive_closure
 from psephos.kemeny.cost import Integers, as_doubles, disagreement
+from psephos.kemeny.effort import STEPS, Effort
 from psephos.kemeny.local_search import improve, insertion_prices, local_search
 from psephos.kemeny.lp_bound import DualBound, OrderingRelaxation
 
@@ -29,24 +29,28 @@ __all__ = ["branch_and_cut"]
 _LEAST_VIOLATION = 1e-5
 _FRACTIONAL = 1e-6
 _ROOT_ROUNDS, _NODE_ROUNDS = 200, 20  # of cuts, at most
+_SEARCH = 5 * STEPS  # of local search, at most
+_UNIQUE = 10  # the proof of uniqueness may take this part of all effort, or as much as that of optimality
+_NODE_SIDE = 100  # steps: of bookkeeping of a node, for a pair
+_WALK = 60  # steps: of a look at moving one item past another, exact
 
 
-def branch_and_cut(integers: Integers, *, allowance: int, deadline: float) -> Part:
+def branch_and_cut(integers: Integers, *, allowance: int, effort: Effort) -> Part:
     """Return a best order of the items of ``integers`` (m, m), m >= 3, with its certificate.
 
     Parameters
     ----------
     allowance
         stop once the disagreement is within this of the lower bound.
-    deadline
-        reading of ``time.monotonic()`` at which to stop.
+    effort
+        once it has ended the search stops.
     """
-    start = time.monotonic()
+    start = effort.spent
     m = len(integers)
     doubles = as_doubles(integers)
-    labels = local_search(doubles, kicks=max(20, min(100, 6000 // m)), deadline=min(deadline, start + 5.0))
+    labels = local_search(doubles, kicks=max(20, min(100, 6000 // m)), effort=effort.part(_SEARCH))
     base = disagreement(integers, labels)
-    if time.monotonic() >= deadline:  # zero is a lower bound on any sum of non-negative terms
+    if effort.ended:  # zero is a lower bound on any sum of non-negative terms
         return Part(
             order=labels,
             disagreement=base,
@@ -55,14 +59,14 @@ def branch_and_cut(integers: Integers, *, allowance: int, deadline: float) -> Pa
             differing=None,
             method="local_search",
         )
-    tree = _Tree(integers[np.ix_(labels, labels)], doubles[np.ix_(labels, labels)], deadline)
+    tree = _Tree(integers[np.ix_(labels, labels)], doubles[np.ix_(labels, labels)], effort)
     lower = tree.minimise(allowance)
     order = labels[tree.order]
     unique: bool | None = None
     differing: Relation | None = None
     if lower == tree.value:
-        # the proof of uniqueness may take as long again as that of optimality
-        tree.deadline = min(deadline, time.monotonic() + max(1.0, time.monotonic() - start))
+        # the proof of uniqueness may take as much again as that of optimality
+        tree.limit(effort.part(max(effort.total // _UNIQUE, effort.spent - start)))
         unique, among_labels = tree.other_optima()
         if among_labels is not None:
             differing = np.zeros((m, m), dtype=np.bool_)
@@ -79,8 +83,8 @@ def branch_and_cut(integers: Integers, *, allowance: int, deadline: float) -> Pa
     )
 
 
-class _Timeout(Exception):
-    """The deadline passed within a node."""
+class _OutOfEffort(Exception):
+    """The effort ended within a node."""
 
 
 @dataclass(slots=True)
@@ -101,12 +105,12 @@ class _Node:
 class _Tree:
     """Best-first search; orders are of the labels 0, ..., m-1, whose own order has value 0."""
 
-    def __init__(self, integers: Integers, doubles: npt.NDArray[np.float64], deadline: float) -> None:
+    def __init__(self, integers: Integers, doubles: npt.NDArray[np.float64], effort: Effort) -> None:
         self.doubles = doubles
-        self.deadline = deadline
+        self.effort = effort
         self.integers = integers
         self.m = len(integers)
-        self.relaxation = OrderingRelaxation(integers)
+        self.relaxation = OrderingRelaxation(integers, effort)
         self.order: npt.NDArray[np.intp] = np.arange(self.m)
         self.value = 0
         self.cutoff = 0  # only orders of smaller value are looked for
@@ -115,6 +119,10 @@ class _Tree:
         self.base = disagreement(integers, self.order)
         self.nodes = 0
         self.gains = _PseudoCosts(self.relaxation)
+
+    def limit(self, effort: Effort) -> None:
+        """Count all further work in ``effort``."""
+        self.effort = self.relaxation.effort = effort
 
     def minimise(self, allowance: int) -> int:
         """Search for an order of least value; return a lower bound on all values."""
@@ -156,7 +164,7 @@ class _Tree:
         lower, upper = self._bounds(nothing)
         relaxation.set_bounds(lower, upper)
         for _ in range(20):
-            if not relaxation.solve(self.deadline):
+            if not relaxation.solve():
                 break
             if not relaxation.separate(most=max(500, 20 * self.m), least=_LEAST_VIOLATION):
                 break
@@ -166,7 +174,8 @@ class _Tree:
         """Record in ``seen`` this order and those that moves of one item without loss reach from it."""
         queue = [order]
         _record(order, seen)
-        while queue and time.monotonic() < self.deadline:
+        while queue and not self.effort.ended:
+            self.effort.spend(_WALK * self.m**2)
             order = queue.pop()
             price = insertion_prices(self.integers[np.ix_(order, order)])
             for i, j in np.argwhere(price == 0):
@@ -184,12 +193,12 @@ class _Tree:
         dive: _Node | None = None  # a child of the node just expanded needs the fewest pivots
         while heap or dive is not None:
             lowest = min(n.bound for n in (dive, *(entry[2] for entry in heap[:1])) if n is not None)
-            if lowest >= self.cutoff - allowance or time.monotonic() >= self.deadline:
+            if lowest >= self.cutoff - allowance or self.effort.ended:
                 break
             node = dive if dive is not None else heapq.heappop(heap)[2]
             try:
                 children = self._expand(node, allowance, rounds=_NODE_ROUNDS if serial else rounds)
-            except _Timeout:
+            except _OutOfEffort:
                 children = [node]
             if self.found is not None:
                 break
@@ -207,14 +216,15 @@ class _Tree:
         self.nodes += 1
         last = -np.inf
         for number in range(rounds):
+            self.effort.spend(_NODE_SIDE * relaxation.pairs)
             lower, upper = self._bounds(node.before)
             relaxation.set_bounds(lower, upper)
-            solved = relaxation.solve(self.deadline)
+            solved = relaxation.solve()
             promising = relaxation.objective > self._double(self.cutoff) - 1e-6
             bound = relaxation.bound(lower, upper, needed=self.cutoff if solved and promising else None)
             node.bound = max(node.bound, bound.rounded)
             if not solved:
-                raise _Timeout
+                raise _OutOfEffort
             if number == 0:
                 self.gains.learn(node, relaxation.objective)
             if node.bound >= self.cutoff:
@@ -246,7 +256,7 @@ class _Tree:
 
     def _offer(self, order: npt.NDArray[np.intp]) -> None:
         """Keep the order if it is better than the best or, in the search for ties, what is looked for."""
-        for candidate in (improve(self.doubles, order), order):
+        for candidate in (improve(self.doubles, order, self.effort), order):
             value = disagreement(self.integers, candidate) - self.base
             if value < self.value:
                 self.value = self.cutoff = value

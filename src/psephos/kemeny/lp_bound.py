@@ -28,7 +28,6 @@ import importlib
 import os
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from psephos.kemeny.cost import Integers, as_doubles
+from psephos.kemeny.effort import Effort
 
 __all__ = ["DualBound", "OrderingRelaxation", "dual_bound", "find_triangles"]
 
@@ -48,8 +48,11 @@ _FRACTION_BITS = 24  # at least so many bits below a whole number: room for a fe
 _TOLERANCE = 1e-9  # of the LP solver; its smallest is 1e-10
 _SCALES = 4  # numbers of different size that one bound may have to tell apart
 _SCALE_BITS = 20  # by which a scale is finer than the largest margin
+_MOST_PIVOTS = 2**31 - 1  # that the LP solver can count
 _STANDS = 1e-6  # within this, a value stands at its bound
 _COEFFICIENTS = (1, 1, -1)
+# Steps: a pivot, a solve and an exact bound, each for a row or column; a triangle looked at.
+_PIVOT, _PIVOT_SIDE, _SOLVE_SIDE, _BOUND_SIDE, _TRIANGLE = 5_000, 22, 400, 300, 5
 
 _highs_lock = threading.Lock()
 _highs_greeted = False
@@ -114,7 +117,7 @@ def find_triangles(y: Floats, *, most: int, least: float) -> Indices:
             amounts.append(violation[v, w])
     triangles, amount = np.concatenate(found), np.concatenate(amounts)
     if len(amount) > most:
-        triangles = triangles[np.argpartition(-amount, most)[:most]]
+        triangles = triangles[np.argsort(-amount, kind="stable")[:most]]  # the same ones on every machine
     return triangles.astype(np.int32)
 
 
@@ -122,10 +125,11 @@ class OrderingRelaxation:
     """The relaxation as a linear program that grows by violated triangle inequalities.
 
     ``integers`` (m, m) are labelled so that 0, ..., m-1 is a good order. ``y`` (pairs,) is the last solution,
-    ``objective`` its value in units of ``2**scale``, ``pair`` (m, m) the position of each pair in ``y``.
+    ``objective`` its value in units of ``2**scale``, ``pair`` (m, m) the position of each pair in ``y``. All work is
+    counted in ``effort``.
     """
 
-    def __init__(self, integers: Integers) -> None:
+    def __init__(self, integers: Integers, effort: Effort) -> None:
         m = len(integers)
         self.m = m
         self.upper_triangle = np.triu_indices(m, 1)
@@ -138,6 +142,7 @@ class OrderingRelaxation:
         self.rows: Indices = np.empty((0, 3), dtype=np.int32)
         self.idle: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.cuts = 0
+        self.effort = effort
         self.y: Floats = np.zeros(self.pairs)
         self.objective = 0.0
         self._duals: Floats = np.zeros(0)
@@ -151,12 +156,9 @@ class OrderingRelaxation:
         """Fix pairs where ``lower`` and ``upper`` (pairs,) agree."""
         self._highs.changeColsBounds(self.pairs, self._columns, lower.astype(np.float64), upper.astype(np.float64))
 
-    def solve(self, deadline: float) -> bool:
+    def solve(self) -> bool:
         """Solve the current program; whether it was solved to optimality."""
-        remaining = max(0.0, deadline - time.monotonic())
-        # the solver's clock runs on from one call to the next
-        self._highs.setOptionValue("time_limit", min(1e20, self._highs.getRunTime() + remaining))
-        self._highs.run()
+        optimal = self._run()
         solution = self._highs.getSolution()
         if len(solution.col_value) == self.pairs:
             self.y = np.clip(np.nan_to_num(np.asarray(solution.col_value, dtype=np.float64)), 0.0, 1.0)
@@ -164,6 +166,20 @@ class OrderingRelaxation:
             self._duals = np.asarray(solution.row_dual, dtype=np.float64)
         self.objective = float(self._highs.getInfo().objective_function_value)
         self.idle = np.where(np.abs(self._duals) < _TOLERANCE, self.idle + 1, 0)
+        return optimal
+
+    def _run(self) -> bool:
+        """The simplex method, for as many pivots as the effort has left; whether it found an optimum."""
+        if self.effort.ended:
+            return False
+        sides = self.pairs + len(self.rows)
+        pivot = _PIVOT + _PIVOT_SIDE * sides
+        self._highs.setOptionValue("simplex_iteration_limit", min(max(self.effort.left // pivot, 1), _MOST_PIVOTS))
+        # the solver's clock runs on from one call to the next
+        self._highs.setOptionValue("time_limit", min(1e20, self._highs.getRunTime() + self.effort.seconds_left))
+        self._highs.run()
+        pivots = max(0, int(self._highs.getInfo().simplex_iteration_count))
+        self.effort.spend(pivots * pivot + _SOLVE_SIDE * sides)
         return bool(self._highs.modelStatusToString(self._highs.getModelStatus()) == "Optimal")
 
     def matrix(self) -> Floats:
@@ -179,6 +195,7 @@ class OrderingRelaxation:
 
     def separate(self, *, most: int, least: float) -> int:
         """Add up to ``most`` triangle inequalities violated by more than ``least``; return how many."""
+        self.effort.spend(_TRIANGLE * self.m**3)
         triangles = find_triangles(self.matrix(), most=most, least=least)
         count = len(triangles)
         if count:
@@ -207,6 +224,7 @@ class OrderingRelaxation:
     def bound(self, lower: Bounds, upper: Bounds, *, needed: int | None = None) -> DualBound:
         """The exact bound from the last duals. More work goes into it as long as it stays below ``needed``."""
         bits = max(_FRACTION_BITS, _DUAL_BITS - self.scale)
+        self.effort.spend(_BOUND_SIDE * (self.pairs + len(self.rows)))
         duals = _shifted(self._duals, self.scale + bits)
         best = dual_bound(self.costs, self.rows, duals, bits, lower, upper)
         if needed is None or best.rounded >= needed:
@@ -233,6 +251,7 @@ class OrderingRelaxation:
         columns[columns] = ~held[basic[columns]]
         current = dual_bound(self.costs, self.rows, duals, bits, lower, upper)
         for _ in range(3 + (self.scale + bits) // 25):
+            self.effort.spend(_BOUND_SIDE * (self.pairs + len(self.rows)))
             residual = np.zeros(len(basic), dtype=object)
             residual[columns] = current.reduced[basic[columns]]
             size = int(np.abs(residual).max(initial=0)).bit_length()
@@ -256,7 +275,7 @@ class OrderingRelaxation:
         rounded optimality do not disagree, or not on a finer scale.
         """
         free = lower != upper
-        activity = self.y[self.rows] @ np.array(_COEFFICIENTS, dtype=np.float64)
+        activity = self.y[self.rows[:, 0]] + self.y[self.rows[:, 1]] - self.y[self.rows[:, 2]]
         wrong = [
             *np.where(free & (self.y > _STANDS), current.reduced, 0),
             *np.where(free & (self.y < 1 - _STANDS), -current.reduced, 0),
@@ -278,9 +297,8 @@ class OrderingRelaxation:
         highs.changeColsCost(self.pairs, self._columns, _as_fraction(costs, unit))
         highs.changeColsBounds(self.pairs, self._columns, np.where(held, stand, 0.0), np.where(held, stand, 1.0))
         highs.changeRowsBounds(len(rows), rows, np.where(fixed_row, place, 0.0), np.where(fixed_row, place, 1.0))
-        highs.run()
         result = None
-        if highs.modelStatusToString(highs.getModelStatus()) == "Optimal":
+        if self._run():
             solution = highs.getSolution()
             self.y = np.clip(np.asarray(solution.col_value, dtype=np.float64), 0.0, 1.0)
             result = kept + _shifted(np.asarray(solution.row_dual, dtype=np.float64), unit), held
@@ -340,6 +358,8 @@ def _configured() -> Any:
     highs.setOptionValue("presolve", "off")
     highs.setOptionValue("solver", "simplex")
     highs.setOptionValue("parallel", "off")
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("random_seed", 0)
     highs.setOptionValue("primal_feasibility_tolerance", _TOLERANCE)
     highs.setOptionValue("dual_feasibility_tolerance", _TOLERANCE)
     return highs

@@ -91,19 +91,21 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from psephos._check import Exact, check_real, positive
+from psephos._check import Exact, positive
 from psephos.errors import ParameterError
 from psephos.kemeny.additive import additive_approximation
 from psephos.kemeny.cost import Integers, as_doubles, finite_ratio, weighted_cost
+from psephos.kemeny.effort import DEFAULT_EFFORT, DEFAULT_GUARD, Effort, check_effort
 from psephos.kemeny.local_search import improve, insertion_prices
-from psephos.kemeny.result import Placed
-from psephos.kemeny.solve import solve
+from psephos.kemeny.result import Limit, Placed
+from psephos.kemeny.solve import solve_within
 from psephos.kemeny.subset_dp import MAX_ITEMS
 
-__all__ = ["SchemeResult", "near_optimal"]
+__all__ = ["SchemeResult", "near_optimal", "near_optimal_within"]
 
 _ALLOWED = "an (m, m) array of finite numbers >= 0, m >= 1, with zeros on the diagonal and sums A[u, v] + A[v, u] > 0"
 _SHARE_BITS = 60  # of the shares by which items are sorted
+_LOOK = 60  # steps: of a look at moving one item past another, exact
 
 Order = npt.NDArray[np.intp]
 
@@ -122,7 +124,9 @@ class SchemeResult(Placed):
         no order costs less; exact.
     certificate
         ``"exact"``: cost and lower bound are equal; ``"bound"``: within the factor, by the solver on the whole;
-        ``"scheme"``: within the factor, by cutting; ``"open"``: time ran out before the factor was proved.
+        ``"scheme"``: within the factor, by cutting; ``"open"``: effort or time ended before the factor was proved.
+    limit
+        of :class:`~psephos.kemeny.result.KemenyResult`: what ended the work, if something did.
     cuts
         how many cuts the lower bound rests on.
     seconds
@@ -132,6 +136,7 @@ class SchemeResult(Placed):
     cost: Fraction
     lower_bound: Fraction
     certificate: Literal["exact", "bound", "scheme", "open"]
+    limit: Limit | None
     cuts: int
     seconds: float
 
@@ -165,7 +170,13 @@ class _Cut:
 
 
 def near_optimal(
-    weights: npt.ArrayLike, *, xi: Exact, time_limit: float = 60.0, practical: bool = True, polynomial: bool = False
+    weights: npt.ArrayLike,
+    *,
+    xi: Exact,
+    effort: float = DEFAULT_EFFORT,
+    time_limit: float = DEFAULT_GUARD,
+    practical: bool = True,
+    polynomial: bool = False,
 ) -> SchemeResult:
     """Return an order whose cost is at most ``(1 + xi)`` times the least, with a proof.
 
@@ -176,14 +187,14 @@ def near_optimal(
         float stands for the dyadic rational that it is). Zeros on the diagonal; ``weights[u, v] + weights[v, u] > 0``.
     xi
         > 0.
-    time_limit
-        >= 0, seconds. When it runs out, the best order so far is returned with a valid lower bound.
+    effort, time_limit
+        >= 0, of :func:`psephos.solve`. When one runs out, the best order so far is returned with a valid lower bound.
     practical
-        whether to try the solver on the whole first, for half the time if the order at hand can be cut; else the scheme
-        starts at once.
+        whether to try the solver on the whole first, for half the effort if the order at hand can be cut; else the
+        scheme starts at once.
     polynomial
         whether parts of more than 20 items go to :func:`psephos.kemeny.additive.additive_approximation` instead of the
-        solver. The scheme then starts at once, and ``time_limit`` does not interrupt that step.
+        solver. The scheme then starts at once, and neither limit interrupts that step.
 
     Raises
     ------
@@ -195,26 +206,36 @@ def near_optimal(
     >>> result.order, result.cost, result.lower_bound, result.certificate
     ((0, 1, 2), Fraction(2, 1), Fraction(2, 1), 'exact')
     """
+    return near_optimal_within(
+        weights, xi=xi, effort=check_effort(effort, time_limit), practical=practical, polynomial=polynomial
+    )
+
+
+def near_optimal_within(
+    weights: npt.ArrayLike, *, xi: Exact, effort: Effort, practical: bool = True, polynomial: bool = False
+) -> SchemeResult:
+    """:func:`near_optimal` with work that others count too."""
     start = time.monotonic()
     whole, denominator = _integers(weights)
     factor = positive(xi, "xi")
-    seconds = check_real(time_limit, "time_limit", low=0.0)
-    deadline = start + seconds
-    first = _descend(whole, _by_wins(whole), deadline)
+    first = _descend(whole, _by_wins(whole), effort)
     best = _Part(order=first, cost=weighted_cost(whole, first), lower=_least_sum(whole))
     if practical and not polynomial and (len(whole) <= MAX_ITEMS or best.cost == best.lower):  # it costs little
-        best = _additive(whole, first, 0, deadline)
+        best = _additive(whole, first, 0, effort)
     elif practical and not polynomial:
         share = 2 if _affordable_cut(whole, first, _hopeful_gap(best, factor)) else 1
-        best = _close(best, factor, lambda gap: _additive(whole, first, gap, start + seconds / share))
-    best = _close(best, factor, lambda gap: _scheme(whole, best.order, gap, deadline, polynomial))
-    certificate: Literal["bound", "scheme"] = "scheme" if best.cuts else "bound"
+        part = effort.part(effort.left // share)
+        best = _close(best, factor, lambda gap: _additive(whole, first, gap, part))
+    best = _close(best, factor, lambda gap: _scheme(whole, best.order, gap, effort, polynomial))
+    proved: Literal["bound", "scheme"] = "scheme" if best.cuts else "bound"
+    certificate = "exact" if best.cost == best.lower else proved if _within(best, factor) else "open"
     return SchemeResult(
         order=tuple(int(item) for item in best.order),
         differing=best.differing if best.cost == best.lower else None,
         cost=Fraction(best.cost, denominator),
         lower_bound=Fraction(best.lower, denominator),
-        certificate="exact" if best.cost == best.lower else certificate if _within(best, factor) else "open",
+        certificate=certificate,
+        limit="time_limit" if effort.guard_cut else "effort" if certificate == "open" else None,
         cuts=best.cuts,
         seconds=time.monotonic() - start,
     )
@@ -244,37 +265,37 @@ def _close(known: _Part, xi: Fraction, run: Callable[[int], _Part]) -> _Part:
     return best
 
 
-def _scheme(weights: Integers, known: Order, allowance: int, deadline: float, polynomial: bool) -> _Part:
+def _scheme(weights: Integers, known: Order, allowance: int, effort: Effort, polynomial: bool) -> _Part:
     """Cut where that loses at most half of ``allowance``; cost minus lower bound stays within it if time allows."""
-    starts = [_descend(weights, start, deadline) for start in (known, _by_wins(weights))]
+    starts = [_descend(weights, start, effort) for start in (known, _by_wins(weights))]
     order = min(starts, key=lambda o: weighted_cost(weights, o))
     cost = weighted_cost(weights, order)
     if cost == _least_sum(weights):
         return _Part(order=order, cost=cost, lower=cost)
-    cut = None if time.monotonic() > deadline else _affordable_cut(weights, order, allowance)  # the order is settled
+    cut = None if effort.ended else _affordable_cut(weights, order, allowance)  # the order is settled
     if cut is None:
         dense = _polynomial if polynomial and len(weights) > MAX_ITEMS else _additive
-        return dense(weights, order, allowance, deadline)
+        return dense(weights, order, allowance, effort)
     sides = [order[: cut.place], order[cut.place :]]
     inner = [weights[np.ix_(side, side)] for side in sides]
     costs = [weighted_cost(table, np.arange(len(table))) for table in inner]
     spare = allowance - cut.loss
     share = spare * costs[0] // max(1, sum(costs))
-    left = _scheme(inner[0], np.arange(len(sides[0])), share, deadline, polynomial)
+    left = _scheme(inner[0], np.arange(len(sides[0])), share, effort, polynomial)
     spare -= min(spare, left.cost - left.lower)
-    right = _scheme(inner[1], np.arange(len(sides[1])), spare, deadline, polynomial)
+    right = _scheme(inner[1], np.arange(len(sides[1])), spare, effort, polynomial)
     cross = cost - sum(costs)
-    joined = _descend(weights, np.concatenate([sides[0][left.order], sides[1][right.order]]), deadline)
+    joined = _descend(weights, np.concatenate([sides[0][left.order], sides[1][right.order]]), effort)
     lower = max(left.lower + right.lower + cross - cut.loss, _least_sum(weights))
     return _Part(order=joined, cost=weighted_cost(weights, joined), lower=lower, cuts=left.cuts + right.cuts + 1)
 
 
-def _additive(weights: Integers, order: Order, gap: int, deadline: float) -> _Part:
+def _additive(weights: Integers, order: Order, gap: int, effort: Effort) -> _Part:
     """The better of ``order`` and what the solver finds, with its bound.
 
     Costs are Kemeny costs of the margins A[u, v] - A[v, u] plus half of the sum of all weights.
     """
-    result = solve(weights - weights.T, gap=gap, time_limit=max(0.0, deadline - time.monotonic()))
+    result = solve_within(weights - weights.T, gap=gap, effort=effort)
     half = Fraction(int(weights.sum()), 2)
     found = np.array(result.order, dtype=np.intp)
     best = min([found, order], key=lambda o: weighted_cost(weights, o))
@@ -286,10 +307,10 @@ def _additive(weights: Integers, order: Order, gap: int, deadline: float) -> _Pa
     )
 
 
-def _polynomial(weights: Integers, order: Order, gap: int, deadline: float) -> _Part:
+def _polynomial(weights: Integers, order: Order, gap: int, effort: Effort) -> _Part:
     """The same without the solver. Costs are whole, so an error of at most gap + 1/2 is one of at most gap."""
     lower = _least_sum(weights)
-    if time.monotonic() > deadline:
+    if effort.ended:
         return _Part(order=order, cost=weighted_cost(weights, order), lower=lower)
     result = additive_approximation(weights, error=gap + Fraction(1, 2))
     best = min([np.array(result.order, dtype=np.intp), order], key=lambda o: weighted_cost(weights, o))
@@ -336,11 +357,12 @@ def _best_cut(table: Integers, least: int, most: int) -> _Cut:
     return min(cuts, key=lambda cut: cut.loss)
 
 
-def _descend(weights: Integers, order: Order, deadline: float) -> Order:
-    """Single moves, until in exact arithmetic none lowers the cost or ``deadline`` has passed."""
+def _descend(weights: Integers, order: Order, effort: Effort) -> Order:
+    """Single moves, until in exact arithmetic none lowers the cost or the effort has ended."""
     margins = weights - weights.T
-    order = improve(as_doubles(margins), order) if margins.any() else np.array(order, dtype=np.intp)
-    while time.monotonic() <= deadline:
+    order = improve(as_doubles(margins), order, effort) if margins.any() else np.array(order, dtype=np.intp)
+    while not effort.ended:
+        effort.spend(_LOOK * len(order) ** 2)
         price = insertion_prices(margins[np.ix_(order, order)])
         i, j = divmod(int(price.argmin()), len(order))
         if price[i, j] >= 0:

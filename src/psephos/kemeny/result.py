@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, Self
 
-__all__ = ["KemenyResult", "Placed", "SolveStats", "Status"]
+__all__ = ["KemenyResult", "Limit", "Placed", "SolveStats", "Status"]
 
-Status = Literal["optimal", "gap", "time_limit"]
+Limit = Literal["effort", "time_limit"]
+Status = Literal["optimal", "gap", "effort", "time_limit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +117,12 @@ class KemenyResult(Placed):
         ``"subset_dp"``, ``"branch_and_cut"`` or ``"local_search"`` (no bound beyond the trivial one).
     status
         ``"optimal"``: cost and lower bound are equal; ``"gap"``: within the gap asked for;
-        ``"time_limit"``: time ran out first.
+        ``"effort"``: the work allowed ended first; ``"time_limit"``: the clock cut it first.
     unique
         whether ``order`` is the only optimal order; ``None`` where that was not settled.
+    limit
+        what left cost, bound or ``unique`` open: ``"effort"``, and another run says the same; ``"time_limit"``: the
+        clock had a say, and another run may say otherwise. ``None``: nothing did.
     stats
         work done.
     """
@@ -130,4 +134,5 @@ class KemenyResult(Placed):
     method: str
     status: Status
     unique: bool | None
+    limit: Limit | None
     stats: SolveStats

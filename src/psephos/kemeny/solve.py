@@ -20,12 +20,13 @@ from psephos.kemeny.cost import (
     disagreement,
     scale_margins,
 )
+from psephos.kemeny.effort import DEFAULT_EFFORT, DEFAULT_GUARD, Effort, check_effort
 from psephos.kemeny.ilp import branch_and_cut
 from psephos.kemeny.local_search import local_search
-from psephos.kemeny.result import KemenyResult, SolveStats, Status
+from psephos.kemeny.result import KemenyResult, Limit, SolveStats, Status
 from psephos.kemeny.subset_dp import MAX_ITEMS, subset_dp
 
-__all__ = ["solve"]
+__all__ = ["solve", "solve_within"]
 
 
 def solve(
@@ -33,7 +34,8 @@ def solve(
     *,
     gap: int | float | str | Fraction = 0,
     gap_relative: float = 0.0,
-    time_limit: float = 60.0,
+    effort: float = DEFAULT_EFFORT,
+    time_limit: float = DEFAULT_GUARD,
     people: int | Fraction = 0,
 ) -> KemenyResult:
     """Return an order of least Kemeny cost, with a certificate.
@@ -51,9 +53,13 @@ def solve(
         >= 0, in votes: the search may stop once cost minus lower bound is at most this.
     gap_relative
         0 to 1: the search may also stop once the result's ``gap_relative`` is at most this.
+    effort
+        >= 0: how much work the solver may do (pivots, nodes, moves), in units that take about a second on an ordinary
+        core. When it runs out, the best order so far is returned together with a valid lower bound. With equal effort
+        equal margins give equal answers, on every machine with the same versions of numpy and HiGHS and under any load.
+        Proving uniqueness may take as much of it as the optimum did, or a tenth of all.
     time_limit
-        >= 0, seconds of wall-clock time. When it runs out, the best order so far is returned together
-        with a valid lower bound. Proving uniqueness may use what is left of it after the optimum is proved.
+        >= 0, seconds of wall-clock time, an outer guard: an answer that it cut says so in ``limit``.
     people
         >= 0: how many people the margins count. It shifts all costs by ``people * m * (m - 1) / 4``, and is
         needed only where costs should read as votes against.
@@ -77,6 +83,20 @@ def solve(
     >>> result.order, result.cost, result.status, result.unique
     ((0, 1, 2), Fraction(9, 1), 'optimal', True)
     """
+    return solve_within(
+        margins, gap=gap, gap_relative=gap_relative, people=people, effort=check_effort(effort, time_limit)
+    )
+
+
+def solve_within(
+    margins: npt.ArrayLike,
+    *,
+    effort: Effort,
+    gap: int | float | str | Fraction = 0,
+    gap_relative: float = 0.0,
+    people: int | Fraction = 0,
+) -> KemenyResult:
+    """:func:`solve` with work that others count too."""
     start = time.monotonic()
     scaled = scale_margins(margins)
     allowed = "a finite number >= 0"
@@ -84,7 +104,6 @@ def solve(
     if absolute < 0:
         raise ParameterError(f"gap must be {allowed}, got {gap!r}")
     relative = Fraction(check_real(gap_relative, "gap_relative", low=0.0, high=1.0))
-    deadline = start + check_real(time_limit, "time_limit", low=0.0)
     voters = check_people(people)
     # the cost of the majority on every pair is the least that the denominator of gap_relative can be
     reference = _gap_denominator(scaled, voters, scaled.cost(0, voters))
@@ -94,30 +113,30 @@ def solve(
     spare = allowance
     for k in sorted(range(len(blocks)), key=lambda k: len(blocks[k])):  # the small ones must not starve
         inner = scaled.integers[np.ix_(blocks[k], blocks[k])]
-        parts[k] = _solve_strict_block(inner, spare, deadline)
+        parts[k] = _solve_strict_block(inner, spare, effort)
         spare -= min(spare, parts[k].disagreement - parts[k].lower_bound)
     part = join_strict([parts[k] for k in range(len(blocks))], blocks)
-    return _result(scaled, voters, part, allowance, time.monotonic() - start)
+    return _result(scaled, voters, part, allowance, effort, time.monotonic() - start)
 
 
-def _solve_strict_block(integers: Integers, allowance: int, deadline: float) -> Part:
+def _solve_strict_block(integers: Integers, allowance: int, effort: Effort) -> Part:
     if len(integers) <= MAX_ITEMS:
-        return _solve_small(integers, deadline)
+        return _solve_small(integers, effort)
     signs = np.sign(integers).astype(np.int8)
     blocks = weak_blocks(signs)
     parts = []
     for block in blocks:
         inner = integers[np.ix_(block, block)]
         if len(block) <= MAX_ITEMS:
-            part = _solve_small(inner, deadline)
+            part = _solve_small(inner, effort)
         else:
-            part = branch_and_cut(inner, allowance=allowance, deadline=deadline)
+            part = branch_and_cut(inner, allowance=allowance, effort=effort)
         allowance -= min(allowance, part.disagreement - part.lower_bound)
         parts.append(part)
     return join_weak(parts, blocks, signs)
 
 
-def _solve_small(integers: Integers, deadline: float) -> Part:
+def _solve_small(integers: Integers, effort: Effort) -> Part:
     if len(integers) == 1:
         return Part(
             order=np.zeros(1, dtype=np.intp),
@@ -127,9 +146,9 @@ def _solve_small(integers: Integers, deadline: float) -> Part:
             differing=np.zeros((1, 1), dtype=np.bool_),
             method="majority",
         )
-    found = subset_dp(integers, deadline=deadline)
-    if found is None:  # no time for it: zero is a lower bound on any sum of non-negative terms
-        order = local_search(as_doubles(integers), kicks=0, deadline=deadline)
+    found = subset_dp(integers, effort=effort)
+    if found is None:  # not enough for it: zero is a lower bound on any sum of non-negative terms
+        order = local_search(as_doubles(integers), kicks=0, effort=effort)
         return Part(
             order=order,
             disagreement=disagreement(integers, order),
@@ -155,11 +174,15 @@ def _gap_denominator(scaled: ScaledMargins, people: Fraction, cost: Fraction) ->
     return cost if people >= largest and cost > 0 else scaled.unit * scaled.total
 
 
-def _result(scaled: ScaledMargins, people: Fraction, part: Part, allowance: int, seconds: float) -> KemenyResult:
+def _result(
+    scaled: ScaledMargins, people: Fraction, part: Part, allowance: int, effort: Effort, seconds: float
+) -> KemenyResult:
     spent = disagreement(scaled.integers, part.order)
     cost = scaled.cost(spent, people)
     gap = scaled.unit * (spent - part.lower_bound)
-    status: Status = "optimal" if gap == 0 else "gap" if spent - part.lower_bound <= allowance else "time_limit"
+    cut: Limit = "time_limit" if effort.guard_cut else "effort"
+    status: Status = "optimal" if gap == 0 else "gap" if spent - part.lower_bound <= allowance else cut
+    settled = status == "gap" or part.unique is not None
     differing = None
     if part.differing is not None:
         pairs = np.argwhere(np.triu(part.differing, 1)).tolist()
@@ -173,6 +196,7 @@ def _result(scaled: ScaledMargins, people: Fraction, part: Part, allowance: int,
         method=part.method,
         status=status,
         unique=part.unique,
+        limit=None if settled and not effort.guard_cut else cut,
         differing=differing,
         stats=SolveStats(nodes=part.nodes, cuts=part.cuts, seconds=seconds),
     )

@@ -16,16 +16,18 @@ m + 1 of 2^m) are evaluated again in exact integers.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from psephos.kemeny.effort import Effort
+
 __all__ = ["MAX_ITEMS", "SubsetOptimum", "subset_dp"]
 
 MAX_ITEMS = 20
+_SET_ITEM = 25  # steps: of one item of one set
 
 Values = npt.NDArray[Any]
 Layers = list[npt.NDArray[np.int64]]
@@ -40,8 +42,8 @@ class SubsetOptimum:
     before: npt.NDArray[np.bool_]
 
 
-def subset_dp(integers: Values, *, deadline: float = np.inf) -> SubsetOptimum | None:
-    """Return the optimum for antisymmetric ``integers`` (m, m), m <= 20; ``None`` once ``deadline`` passed.
+def subset_dp(integers: Values, *, effort: Effort | None = None) -> SubsetOptimum | None:
+    """Return the optimum for antisymmetric ``integers`` (m, m), m <= 20; ``None`` where ``effort`` does not reach.
 
     Among optimal orders the lexicographically smallest is returned.
 
@@ -49,19 +51,23 @@ def subset_dp(integers: Values, *, deadline: float = np.inf) -> SubsetOptimum | 
     (0, 1)
     """
     m = len(integers)
+    if effort is not None:
+        if effort.ended or (steps := _SET_ITEM * m << m) > effort.left:
+            return None
+        effort.spend(steps)
     against = np.where(integers > 0, integers, 0)  # [v, u]: what placing v after u costs
     total = int(against.sum())
     try:
         if total < 2**61:
-            return _settle(_Tables(against.astype(np.int64), deadline), _layers(np.arange(1 << m)))
+            return _settle(_Tables(against.astype(np.int64), effort), _layers(np.arange(1 << m)))
         shift = max(0, total.bit_length() - 1000)  # so that doubles do not overflow
-        rough = _Tables((against >> shift).astype(np.float64), deadline)
+        rough = _Tables((against >> shift).astype(np.float64), effort)
         layers = _layers(np.arange(1 << m))
         through = rough.forward(layers) + rough.backward(layers)
         # the shift drops less than 1 a term, far below the rounding of numbers near 2**1000
         slack = float(total >> shift) * m * m * 2.0**-50
         near = np.flatnonzero(through <= through[0] + slack)
-        return _settle(_Tables(against, deadline), _layers(near))
+        return _settle(_Tables(against, effort), _layers(near))
     except TimeoutError:
         return None
 
@@ -69,9 +75,9 @@ def subset_dp(integers: Values, *, deadline: float = np.inf) -> SubsetOptimum | 
 class _Tables:
     """The two passes over the sets listed in ``layers``, in the arithmetic of ``against``."""
 
-    def __init__(self, against: Values, deadline: float) -> None:
+    def __init__(self, against: Values, effort: Effort | None) -> None:
         self.m = len(against)
-        self.deadline = deadline
+        self.effort = effort
         self.infinity: Any = np.inf if against.dtype == np.float64 else int(against.sum()) + 1
         self.dtype = against.dtype
         self.split = self.m // 2
@@ -89,7 +95,7 @@ class _Tables:
         f[0] = 0
         for layer in layers[1:]:
             for v in range(self.m):
-                self._check_time()
+                self._check_guard()
                 after = layer[(layer >> v) & 1 == 1]
                 sets = after ^ (1 << v)
                 f[after] = np.minimum(f[after], f[sets] + self.added(sets, v))
@@ -100,13 +106,13 @@ class _Tables:
         b[-1] = 0
         for layer in layers[-2::-1]:
             for v in range(self.m):
-                self._check_time()
+                self._check_guard()
                 sets = layer[(layer >> v) & 1 == 0]
                 b[sets] = np.minimum(b[sets], b[sets ^ (1 << v)] + self.added(sets, v))
         return b
 
-    def _check_time(self) -> None:
-        if time.monotonic() > self.deadline:
+    def _check_guard(self) -> None:
+        if self.effort is not None and self.effort.guard_passed:
             raise TimeoutError
 
 
