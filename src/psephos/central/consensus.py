@@ -9,6 +9,7 @@ table and never the profile, so its time, its status and its failures are post-p
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -411,13 +412,17 @@ def _consensus(
 
 
 def _labels(table: NDArray[Any], bits: BitSource) -> list[int]:
-    """The items as the solver gets them: those with the fewest margins of 0 first, else in random order.
+    """The items as the solver gets them: by their margins alone, and in random order where these do not part them.
 
-    So it puts items last that nothing is known of, and the listed order of the items decides nothing.
+    The fewest margins of 0 come first, so that items stand last that nothing is known of; then the largest sum, then
+    the margins by size. The listed order decides nothing, and equal tables give equal rankings where all rows differ.
     """
-    zeros = (table == 0).sum(axis=1)
+    zeros, sums = (table == 0).sum(axis=1).tolist(), table.astype(object).sum(axis=1).tolist()
+    first = [(zeros[u], -sums[u]) for u in range(len(table))]
+    alike = Counter(first)
+    rows = [tuple(sorted(table[u].tolist())) if alike[first[u]] > 1 else () for u in range(len(table))]
     place = shuffled(len(table), bits)
-    return sorted(range(len(table)), key=lambda u: (zeros[u], place[u]))
+    return sorted(range(len(table)), key=lambda u: (first[u], rows[u], place[u]))
 
 
 def _places(
