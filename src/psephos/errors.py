@@ -69,7 +69,7 @@ def fault_lines(faults: Sequence[tuple[int | None, str]], source: str | None) ->
     """
     kinds: dict[str, list[tuple[int | None, str]]] = {}
     for fault in faults:
-        kind = re.sub(r"_(, _)+", "_", _VALUES.sub("_", fault[1]))
+        kind = re.sub(r"_(, _)+", "_", _VALUES.sub("_", _ADVICE.sub("", fault[1])).replace("_ for _", "_"))
         kinds.setdefault(kind, []).append(fault)
     lines = []
     for same in kinds.values():

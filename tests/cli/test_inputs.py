@@ -83,3 +83,18 @@ def test_a_pipe_is_refused_in_words(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ParameterError, match="a pipe or a device, which can be read only once"):
         read(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (b"PK\x03\x04\x14\x00\x06\x00", "a spreadsheet or another zip archive: save the sheet as CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old spreadsheet"),
+        (b"\x1f\x8b\x08\x00", "packed with gzip: unpack it first"),
+        (b"%PDF-1.7", "a PDF"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.csv", "x.soc", "x"])
+def test_what_is_no_text_is_named(put, start, words, name):
+    with pytest.raises(DataError, match=words):
+        read(put(name, start + bytes(range(256))))

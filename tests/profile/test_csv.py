@@ -199,6 +199,10 @@ def test_the_lines_of_equal_faulty_rows_and_all_their_faulty_cells_are_told(put,
     error = refusal(read_ballots_csv, put("x.csv", "a,b,c\n" + "9,1,0\n1,2,3\n3,2,1\n" * 3), layout="places", line=2)
     assert [line for line, _ in error.faults] == [2, 5, 8]
     assert "got '9' for 'a', '0' for 'c'" in str(error)
+    mixed = refusal(
+        read_ballots_csv, put("z.csv", "a,b\n9,8\n1,x\n5,2\n1,7\n"), layout="places", line=2, allow_void=True
+    )
+    assert str(mixed).splitlines()[-2:] == ["z.csv: and 1 more like it, on line 5", "z.csv: faulty ballots of 4 people"]
     listed = put("y.csv", "rank1,rank2,rank3\na,z,y\na,b,c\na,z,y\n")
     error = refusal(read_ballots_csv, listed, items=["a", "b", "c"], line=2)
     assert [line for line, _ in error.faults] == [2, 4]

@@ -19,6 +19,13 @@ Source = str | PathLike[str]
 _CHUNK = 1 << 16
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+#: First bytes of what is often given in place of text.
+_NO_TEXT = {
+    b"PK\x03\x04": "a spreadsheet or another zip archive: save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet or another Office document: save the sheet as CSV",
+    b"\x1f\x8b": "packed with gzip: unpack it first",
+    b"%PDF-": "a PDF: the table itself is wanted, as CSV",
+}
 
 
 def source_name(path: Source) -> str:
@@ -35,11 +42,15 @@ def open_text(path: Source, *, newline: str | None = None) -> Iterator[IO[str]]:
     Raises
     ------
     DataError
-        for UTF-32, UTF-16 without a mark, or bytes that are not of the encoding, with the offset of the first bad byte.
+        for a spreadsheet or an archive, UTF-32, UTF-16 without a mark, or bytes that are not of the encoding, with the
+        offset of the first bad byte.
     """
     name = source_name(path)
     with Path(fspath(path)).open("rb") as raw:
         head = raw.read(_CHUNK)
+    for start, what in _NO_TEXT.items():
+        if head.startswith(start):
+            raise DataError(f"the file is {what}", source=name)
     encoding = "utf-16" if head[:2] in _UTF16 and head[:4] not in _UTF32 else "utf-8-sig"
     if encoding != "utf-16" and head.count(0) > len(head) / 4:  # UTF-16 and UTF-32 are full of NUL bytes, text is not
         where = head.index(0)
