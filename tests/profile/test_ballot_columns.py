@@ -28,20 +28,17 @@ def ballots(profile):
 def test_a_name_that_means_an_identity_is_no_item_unless_said_so(put, refusal, name, clean):
     path = put("x.csv", f"{name},A,B\n1,1,2\n2,2,1\n")
     error = str(refusal(read_ballots_csv, path, line=1, clean=clean))
-    for words in (
-        f"the column {name!r} looks like no item",
-        "--ignore",
-        "--person-column",
-        "--count-column",
-        "--items",
-    ):
-        assert words in error
+    assert f"the column {name!r} looks like no item" in error
+    for option in ("--columns", "--ignore", "--person-column", "--count-column", "--items"):
+        assert option in error
     for said in ({"ignore": name}, {"person_column": name}, {"items": ["A", "B"]}, {"columns": "A,B"}):
         assert ballots(read_ballots_csv(path, clean=clean, **said)) == {AB: 1, BA: 1}
     assert read_ballots_csv(path, columns=[name, "A", "B"]).items == (name, "A", "B")
 
 
-@pytest.mark.parametrize("name", ["votes", "n", "freq", "Frequency", "weights", "total", "Number of voters", "counts"])
+@pytest.mark.parametrize(
+    "name", ["votes", "n", "freq", "Frequency", "weights", "total", "Number of voters", "vote_count"]
+)
 @pytest.mark.parametrize("header", ["A,B", "rank1,rank2"])
 @pytest.mark.parametrize("items", [None, ["A", "B"]])
 def test_a_number_of_people_is_never_left_out_unasked(put, refusal, name, header, items):
@@ -87,6 +84,20 @@ def test_with_a_list_of_items_other_columns_are_left_out_with_a_note(put):
         profile = read_ballots_csv(put("x.csv", text), items=["A", "B"])
         assert ballots(profile) == {AB: 1}
         assert profile.notes == ("x.csv: no part of ballots, and not read: the columns 'When', 'Mood'",)
+
+
+def test_an_address_is_no_item_even_in_a_header(put, refusal):
+    """A file without its header has somebody's answers in the first line."""
+    path = put("x.csv", "ana@example.org,A,B\n,1,2\n,2,1\n")
+    assert "'ana@example.org' looks like no item" in str(refusal(read_ballots_csv, path, line=1))
+    assert read_ballots_csv(put("y.csv", "2024-05-01,2024-05-08\n1,2\n")).m == 2
+
+
+def test_answers_are_not_taken_for_a_second_line_of_the_header(put, refusal):
+    """Nobody's ballot may be read as names, or the number of people would depend on it."""
+    for row in ("Tea,,Water", ",Tea,Water", "Tea,Milk,Water", ",,"):
+        error = refusal(read_ballots_csv, put("x.csv", f"rank1,rank2,\n{row}\nMilk,Tea,\n"), line=1)
+        assert "column 3 of the header has no name" in str(error)
 
 
 # ------------------------------------------------------------------ positions
@@ -138,7 +149,7 @@ def test_an_item_that_is_called_like_a_position_is_not_taken_for_one(put, refusa
 @pytest.mark.parametrize(
     ("text", "number"),
     [("first", 1), ("Twentieth choice", 20), ("RANK_3", 3), ("12th preference", 12), ("Choice No. 4", 4), ("#2", None),
-     ("first name", None), ("rank", None), ("0th", 0), ("Tea", None), ("1", None), ("\u00b2nd", None),
+     ("first name", None), ("rank", None), ("Rank 2nd", 2), ("0th", 0), ("Tea", None), ("1", None), ("\u00b2nd", None),
      ("Option 1", None)],
 )  # fmt: skip
 def test_ordinals(text, number):
@@ -221,7 +232,7 @@ def test_a_column_of_persons_that_would_leave_most_ballots_out_is_refused(put, r
 
 
 def test_cells_as_programs_write_them(put):
-    text = ",A,B,count\n0,1.0,2.00,3.0\n1,First,2nd choice,1\n2,nan,1,1\n3,NULL,N/A,1\n"
+    text = ",A,B,count\n0,1.0,2.00,3.0\n1,First,#2,1\n2,nan,1,1\n3,NULL,N/A,1\n"
     profile = read_ballots_csv(put("x.csv", text))
     assert ballots(profile) == {AB: 4, Ballot.strict([1]): 1, Ballot(): 1}
     assert profile.notes[:4] == (

@@ -246,7 +246,7 @@ class _Places(_Rows):
                 self.guessed.setdefault("blanks", cell)
             return 0
         whole = _whole(cell)
-        place = int(whole) if whole != cell and len(whole) < 10 else ordinal(cell) or 0
+        place = int(whole) if whole != cell and len(whole) < 10 else ordinal(cell, bare=True) or 0
         if not 1 <= place <= len(self.names):
             return -1
         self.guessed.setdefault("whole numbers" if whole != cell else "numbers", cell)

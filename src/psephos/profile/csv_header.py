@@ -22,6 +22,7 @@ from typing import Literal
 from psephos._check import fold
 from psephos.profile.csv_table import PERSON, Table
 from psephos.profile.names import ItemIndex
+from psephos.profile.seen_items import names_somebody
 
 __all__ = ["BallotColumns", "Layout", "ballot_columns", "ordinal"]
 
@@ -35,19 +36,20 @@ _WORDS = (
 _NOUN = r"(?:rank(?:ing)?|choice|position|preference|pref|pos|pick|priority)"
 _NTH = rf"(?:(?P<nth>[0-9]+)(?:st|nd|rd|th)|(?P<word>{'|'.join(_WORDS)}))"
 _ORDINAL = re.compile(
-    rf"{_NOUN}(?: n[or])?[ _.#-]*(?P<digits>[0-9]+)|{_NTH}(?:[ _-]*(?:{_NOUN}|place))?", re.IGNORECASE
+    rf"{_NOUN}(?: n[or])?[ _.#-]*(?P<digits>[0-9]+)|(?:{_NOUN} )?{_NTH}(?:[ _-]*(?:{_NOUN}|place))?", re.IGNORECASE
 )
 _INSIDE = re.compile(rf"(?:^|.*?\W){_NTH}[ _-]+(?:{_NOUN}|place)(?:\W.*|$)", re.IGNORECASE | re.DOTALL)
 
 _WHO = re.compile(
     r"(?:\w+ )?(?:id|uuid|guid|no|nr|num|number)|(?:voter|person|respondent|response|participant|user|worker|ballot)id"
-    r"|(?:access |invite |invitation )?(?:code|token|key|hash|serial)|(?:.* )?e ?mail(?: address)?"
+    r"|(?:access |invite |invitation )?(?:code|token|key|hash|serial)|(?:.* )?e ?mail(?: .*)?"
     r"|(?:.* )?(?:first|last|full|given|family|user|your|sur) ?name|name|(?:.* )?ip ?address|ip"
     r"|(?:.* )?(?:phone|telephone|mobile)(?: number)?|respondent|participant|voter|person|worker|user|login|response"
     r"|ballot|index|idx|rows?|row ?names?|line|unnamed \d+|#"
 )
 _ABOUT = re.compile(
-    r"time ?stamp(?: .*)?|(?:date|time)(?: (?:of|submitted|completed|started|taken).*)?"
+    r"(?:time ?stamp|zeitstempel|horodateur|marca temporal)(?: .*)?"
+    r"|(?:date|time)(?: (?:of|submitted|completed|started|taken).*)?"
     r"|(?:start|end|submit|submission|record|recorded|created|completed|completion|response|last modified)(?:ted)?"
     r" ?(?:date|time)(?: \w+)?|(?:submitted|started|completed|created|recorded|last action)(?: (?:at|on))?"
     r"|duration(?: .*)?|progress|finished|status|(?:user|start)? ?language|distribution ?channel"
@@ -55,8 +57,9 @@ _ABOUT = re.compile(
     r"|browser|user agent|referr?er|points|score|comments?|remarks?|feedback|age|gender|sex"
 )
 _MANY = re.compile(
-    r"(?:number of |no of |nr of |num |n |total |sum of )?(?:votes?|voters|people|persons|ballots|counts?|times"
-    r"|respondents|responses|observations)|n|freqs?|frequency|frequencies|weights?|wt|totals?|sum|multiplicity|copies|cnt"
+    r"(?:.* )?(?:n?votes|voters|counts?|freqs?|frequency|frequencies|weights?|multiplicity|copies)|count of .*|n|wt|cnt"
+    r"|(?:number of |no of |nr of |num |n |total |sum of )?(?:people|persons|ballots|times|respondents|responses)"
+    r"|totals?|sum|(?:group )?size"
 )
 
 
@@ -356,13 +359,12 @@ class _Header:
         for question in self.grids:  # names that only look alike
             for i in self.grids[question]:
                 self.labels[i] = self.table.columns[i]
-        odd = [i for i in free if i not in among or i in many]
+        odd = [i for i in free if i not in among or i in many or names_somebody(self.table.columns[i])]
         if odd:
-            name = repr(self.table.columns[odd[0]])
             raise self.table.fail(
-                f"{self.quoted(odd)} look{'s' if len(odd) == 1 else ''} like no item. --ignore {name} leaves it out, "
-                f"--person-column {name} if it says who answered, --count-column {name} if it says how many people a "
-                f"row stands for; --items or --columns if it is an item; columns found: {self.table.found()}"
+                f"{self.quoted(odd)} look{'s' if len(odd) == 1 else ''} like no item: --columns names the columns of "
+                "ballots, or --ignore those that are none, --person-column says who answered, --count-column how many "
+                f"people a row stands for; or --items gives the list of items; columns found: {self.table.found()}"
             )
         return free
 

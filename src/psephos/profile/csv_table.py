@@ -105,8 +105,7 @@ class Table:
         unnamed = [i for i, name in enumerate(names) if not name and i]
         if unnamed:
             below = [cell.strip() for cell in self._peek(0)]
-            words = len(below) == len(names) and all(below[i] and not below[i].isdigit() for i in unnamed)
-            if words and not all(below):
+            if len(below) == len(names) and _is_second_header(names, below):
                 self._ahead.clear()
                 self.notes.append(f"{self.source}: the first two lines name the columns")
                 return _spanned(names, below)
@@ -194,6 +193,23 @@ class Table:
             raise self.fail(f"the first column has no name, and does not count rows: it holds {cell[:40]!r}; name it")
         self._numbered = number
         return row[1:]
+
+
+def _is_second_header(names: list[str], below: list[str]) -> bool:
+    """Whether a row names the columns of questions that the header names once: no answers have that shape.
+
+    The first column identifies the respondent. The row is blank where a column has a name of its own (or says what kind
+    of answer stands there), and has words in all columns of a question that has several.
+    """
+    spans = [not name or following == "" for name, following in zip(names, [*names[1:], None], strict=True)]
+    return (
+        names[0].lower() == "respondent id"
+        and not below[0]
+        and all(
+            bool(part) and not part.isdigit() if span else not part or "response" in part.lower()
+            for span, part in zip(spans, below, strict=True)
+        )
+    )
 
 
 def _spanned(names: list[str], below: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from psephos.errors import DataError
 
-__all__ = ["private_looking", "require_public_looking"]
+__all__ = ["names_somebody", "private_looking", "require_public_looking"]
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -43,6 +43,15 @@ _KINDS = [
 def _kind(name: str) -> str | None:
     """What the name looks like, if it is no name of an item."""
     return next((kind for kind, pattern in _KINDS if pattern.fullmatch(name.strip())), None)
+
+
+def names_somebody(name: str) -> bool:
+    """Whether a name looks like an address or an identifier: in a header, perhaps because the header is missing.
+
+    >>> names_somebody("ana@example.org"), names_somebody("2024-05-01")
+    (True, False)
+    """
+    return _kind(name) in ("an e-mail address", "a network address", "a phone number", "an identifier")
 
 
 def private_looking(items: Sequence[str], named_by: Sequence[int]) -> tuple[str, ...]:
