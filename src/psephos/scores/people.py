@@ -23,11 +23,12 @@ Student's with K - 1 degrees of freedom. So the error exceeds ``q sqrt(V)`` with
 
     q^2 = (1 - beta) T^2 / (1 - kappa T^2),      K = (sum_p v_p)^2 / sum_p v_p^2.
 
-The T^2 above the line is moved towards that of a normal law by the share of those who hold little, as an error of
-theirs comes on top. The freedom that is stated is that of the Student law whose quantile at level .95 is q: P - 1 for P
-like people, infinite where each holds little, however many answers one of them gave. People with one answer bring no
-uncertainty: what one answer varies by is known. Those who hold more than 2 % of something are looked at one by one;
-for the others h_p is replaced by a bound (and beyond a limit of work, by the largest share of an item's information).
+T^2 is moved towards that of a normal law by the share of those who hold little, as an error of theirs comes on top; it
+stays at most K below the line. The freedom that is stated is that of the Student law whose quantile at level .95 is q:
+P - 1 for P like people, infinite where each holds little, however many answers one of them gave. People with one answer
+bring no uncertainty: what one answer varies by is known. Those who hold more than 2 % of something are looked at one by
+one; for the others h_p is replaced by a bound (and beyond a limit of work, by the largest share of an item's
+information).
 
 **Nobody alone.** Where one person holds more than half of the information on l, l rests on that person and its freedom
 is 0: the interval is the whole line. (The information on l without them is then less than half of what it was.)
@@ -217,8 +218,8 @@ def _equivalent(beta: Floats, kappa: Floats, like: Floats, light: Floats) -> Flo
     """Degrees of freedom of the Student law with the quantile q of the module at level .95; 0 where there is none."""
     t = student_quantile(_TAIL, np.maximum(like - 1.0, 0.01))
     square = like * t**2 / (like - 1.0 + t**2)
-    rest = 1.0 - kappa * square
     square = square + np.clip(light, 0.0, 1.0) * (_QUANTILES[-1] ** 2 - square)
+    rest = 1.0 - kappa * np.minimum(square, like)
     q = np.sqrt(np.maximum(1.0 - beta, 0.0) * square / np.where(rest > 1e-9, rest, 1.0))
     found: Floats = np.interp(q, _QUANTILES[::-1], _GRID[::-1])
     found = np.where(q <= _QUANTILES[-1], np.inf, found)
