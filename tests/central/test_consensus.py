@@ -539,10 +539,10 @@ def test_burlington_winner():
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "borda", "shaped", "probe"])
 def test_all_reading_of_the_data_is_over_before_anything_is_solved(monkeypatch, mechanism):
     steps = []
-    for name in ("exact_margins", "noisy_margins", "second_moment", "post_process", "solve_within", "rank_sets"):
+    for name in ("exact_margins", "noisy_margins", "second_moment", "consensus_of", "rank_sets"):
         real = getattr(consensus_module, name)
         monkeypatch.setattr(
             consensus_module, name, lambda *a, name=name, real=real, **k: steps.append(name) or real(*a, **k)
         )
     private_consensus(PROFILE, epsilon=1, delta="1e-6", mechanism=mechanism, level=0.9)
-    assert steps == ["exact_margins", "noisy_margins", "second_moment", "post_process", "solve_within", "rank_sets"]
+    assert steps == ["exact_margins", "noisy_margins", "second_moment", "consensus_of", "rank_sets"]

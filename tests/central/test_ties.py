@@ -14,8 +14,7 @@ import pytest
 from scipy import stats
 
 from psephos import Comparisons, Profile, private_consensus, private_scores
-from psephos.central import MECHANISMS, POST_PROCESSINGS, TwoStage
-from psephos.central import consensus as consensus_module
+from psephos.central import MECHANISMS, POST_PROCESSINGS, TwoStage, ranked
 from psephos.central.post_processing import model_part
 from psephos.pairwise import NoiseLaw, PairwiseEstimate
 from psephos.privacy import InsecureBits
@@ -150,7 +149,7 @@ def test_one_noisy_table_has_one_ranking_in_any_list_and_with_any_bits():
         found = set()
         for seed in range(10):
             order = np.random.default_rng(seed).permutation(m)
-            labels = consensus_module._labels(table[np.ix_(order, order)], InsecureBits(seed=seed))
+            labels = ranked._labels(table[np.ix_(order, order)], InsecureBits(seed=seed))
             found.add(tuple(order[labels].tolist()))
         assert len(set(rows)) == m
         assert len(found) == 1

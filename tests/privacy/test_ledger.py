@@ -112,7 +112,7 @@ private_consensus(
 """
 
 
-@pytest.mark.parametrize("point", ["pairwise_margins", "laplace_margins", "solve_within", "release_to_json"])
+@pytest.mark.parametrize("point", ["pairwise_margins", "laplace_margins", "consensus_of", "release_to_json"])
 def test_p13_kill_between_debit_and_release_loses_budget_and_never_grants_it(ledger, tmp_path, point):
     worker = subprocess.run(
         [sys.executable, "-c", KILLED.format(point=point), str(tmp_path / "ledger.db")], check=False
