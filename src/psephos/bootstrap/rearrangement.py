@@ -101,11 +101,12 @@ def _nearest(curves: Floats, variances: Floats) -> Floats:
     start = curves * units
     levels = len(variances)
     differences = np.diff(np.eye(levels), axis=0)
-    penalty = variances[:-1] + variances[1:]  # of a difference: one over its weight
+    both = variances[:-1] + variances[1:]
+    penalty = both / levels  # one over a difference's weight; what is smooth over L levels converges in some L steps
     spread = (differences * variances) @ differences.T
     gain = (variances[:, None] * differences.T) @ np.linalg.inv(spread + np.diag(penalty))
     steps_of = differences @ gain
-    scale = np.sqrt(penalty)[:, None, None]
+    scale = np.sqrt(both)[:, None, None]
     apart = np.diff(start, axis=0)
     found, active = start.copy(), np.arange(curves.shape[1])
     goal = _onto_cone(apart)
