@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No verdict may depend on how fast or how busy the machine is.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # a worker a core: before numpy or JAX is loaded, no further threads each
     os.environ.setdefault("OMP_NUM_THREADS", "1")

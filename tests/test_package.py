@@ -1,7 +1,9 @@
 """The package as a stranger meets it: names, import side effects, what importing loads."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,17 @@ def test_version_agrees_with_the_metadata():
     import tomllib
 
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == psephos.__version__
+
+
+def test_every_extra_is_imported_somewhere():
+    """An extra that nothing imports installs what nobody uses; test tools aside, which are for tests."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for extra in extras.keys() - {"test", "all"}:
+        for requirement in extras[extra]:
+            name = re.match(r"[a-z_]+", requirement).group()
+            assert re.search(rf"import {name}\b|from {name}\b|[\"']{name}[\"'.]", sources), (extra, requirement)
+    assert extras["all"] == [f"psephos[{','.join(name for name in extras if name not in ('test', 'all'))}]"]
 
 
 def test_missing_extras_name_the_install_line():

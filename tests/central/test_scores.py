@@ -321,3 +321,27 @@ def test_judgements_of_workers():
     assert np.isfinite(value.scores).all()
     noisy = private_scores(table, epsilon=1, delta="1e-6").value
     assert (noisy.pairs, noisy.graph) == (59, "private")
+
+
+def star_or_path():
+    """One person, three of whose pairs are drawn: Laplace noise is least for a star, Gaussian noise for a path."""
+    left, right = zip(*((0, 1), (0, 2), (0, 3), (1, 2), (4, 5), (5, 6)), strict=True)
+    return Comparisons.from_columns(list("abcdefg"), left, right, [1, -1] * 3, person=[0] * 6)
+
+
+COIN = {"epsilon": 3, "delta": "1e-2", "graph": "public", "pairs": 3}
+
+
+def test_identical_requests_under_a_public_graph_give_the_stored_answer(tmp_path):
+    """200 of 200, and one debit."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    same = {**COIN, "ledger": ledger, "dataset": "poll", "request_id": "once", "budget": (3, "1e-2")}
+    texts = {scores_to_json(private_scores(star_or_path(), **same)) for _ in range(200)}
+    assert len(texts) == 1
+    assert len(ledger.debits("poll")) == 1
+
+
+def test_the_debit_under_a_public_graph_does_not_depend_on_what_is_drawn():
+    releases = [private_scores(star_or_path(), **COIN, bits=InsecureBits(seed=seed)) for seed in range(20)]
+    assert len({(release.guarantee.delta, release.value.rows_noise, release.event) for release in releases}) == 1
+    assert len({release.value.answers for release in releases}) > 1  # though the draws differ

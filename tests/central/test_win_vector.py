@@ -13,6 +13,7 @@ from psephos.central.win_vector import (
     WinLaws,
     answers_sensitivity,
     best_cap,
+    most_answers,
     private_graph_laws,
     public_graph_laws,
     public_graph_sensitivity,
@@ -65,6 +66,35 @@ def test_public_graph_sensitivity_by_brute_force(m):
             if size == len(every):
                 assert squared == bound.l2_squared
                 assert l1 == bound.l1
+
+
+@pytest.mark.parametrize("m", [4, 5])
+def test_the_bound_holds_for_all_draws_of_capped_pairs(m):
+    """Every graph of one person and every cap: no draw moves more, and the bound is rarely far from the worst draw."""
+    every = list(itertools.combinations(range(m), 2))
+    rng = np.random.default_rng(m)
+    graphs = [g for size in range(2, len(every) + 1) for g in itertools.combinations(every, size)]
+    chosen = graphs if m == 4 else [graphs[i] for i in rng.choice(len(graphs), 40, replace=False)]
+    slack = []
+    for graph in chosen:
+        for cap in range(1, min(len(graph), 6) + 1 if m == 4 else 4):
+            bound = public_graph_sensitivity(person(m, graph), pairs=cap)
+            draws = list(itertools.combinations(graph, min(cap, len(graph))))
+            moves = [largest_moves(m, draw) for draw in draws]
+            assert max(l1 for l1, _ in moves) <= bound.l1
+            assert max(squared for _, squared in moves) <= bound.l2_squared
+            each = [public_graph_sensitivity(person(m, draw)) for draw in draws]
+            assert max(one.l1 for one in each) <= bound.l1
+            assert max(one.l2_squared for one in each) <= bound.l2_squared
+            slack.append(bound.l2_squared / max(one.l2_squared for one in each))
+    assert max(slack) <= Fraction(5, 3)
+    assert sum(s == 1 for s in slack) > len(slack) / 2
+
+
+def test_repeated_judgements_count_once_in_the_bound():
+    twice = Comparisons.from_columns(list("abc"), [0, 1, 0], [1, 0, 2], [1, 1, 1], person=[0, 0, 0])
+    assert public_graph_sensitivity(twice, pairs=5) == public_graph_sensitivity(person(3, [(0, 1), (0, 2)]))
+    assert [most_answers(twice, pairs=k) for k in (1, 2, 3)] == [1, 2, 2]
 
 
 def test_the_person_who_could_move_most_sets_the_noise():

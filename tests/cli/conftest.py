@@ -22,7 +22,7 @@ def psephos(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     ) -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, "PYTHONPATH": str(SRC), "PYTHONIOENCODING": "utf-8", **(env or {})}
         command = [sys.executable, "-m", "psephos", *(a if isinstance(a, bytes) else str(a) for a in args)]
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, timeout=120, check=False)
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, timeout=1200, check=False)
         out, err = done.stdout.decode("utf-8"), done.stderr.decode("utf-8", "replace")
         assert "Traceback" not in err, err
         assert code in {None, done.returncode}, f"exit code {done.returncode}, wanted {code}\n{out}\n{err}"

@@ -193,7 +193,7 @@ def private_consensus(
         warn_if_noise(plan.score_sd, float(min(Fraction(units) * Fraction(counted), Fraction(10**300))))
 
     def release_now() -> Release[Consensus]:
-        work = check_effort(effort, time_limit)  # the clock of the guard starts here
+        work = check_effort(effort, time_limit)  # its clock starts when the solver does, after the release
         if plan.law is None:
             order, proved, event = drawn_order(data, plan, unranked=unranked, xi=factor, effort=work, bits=bits)
             value = drawn_consensus(data.items, order, plan, units, proved, factor)

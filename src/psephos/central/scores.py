@@ -32,6 +32,7 @@ from psephos.central.person_bound import bound_persons
 from psephos.central.win_vector import (
     WinLaws,
     best_cap,
+    most_answers,
     private_graph_laws,
     public_graph_laws,
     public_graph_sensitivity,
@@ -205,10 +206,8 @@ def private_scores(
         cap = best_cap(data, epsilon=eps, delta=dlt) if graph == "public" else data.m
     counted = cap or 1  # pairs of one unit
     table = data if unit == "person" else replace(data, person=None, persons=None)
-    if graph == "public":
-        if unit == "person":  # which judgement is drawn, and of which pairs, depends on the graph alone
-            table = bound_persons(data, pairs=counted, bits=bits)
-        laws = public_graph_laws(public_graph_sensitivity(table), epsilon=eps, delta=dlt)
+    if graph == "public":  # what is drawn of each person is drawn after the debit, and does not pick the noise
+        laws = public_graph_laws(public_graph_sensitivity(table, pairs=counted), epsilon=eps, delta=dlt)
     else:
         laws = private_graph_laws(data.m, pairs=counted, epsilon=eps, delta=dlt)
     assumptions = ["the list of items, as seen in the data, is public"] if data.items_source == "assumed" else []
@@ -226,13 +225,13 @@ def private_scores(
     )
     warn_if_weak(guarantee, units)
     if data.m > 1:
-        most = table.records if graph == "public" else units * counted  # answers: public either way
+        most = (
+            most_answers(table, pairs=counted) if graph == "public" else units * counted
+        )  # answers: public either way
         warn_if_noise(laws.rows.sd, 2 * most / data.m)
 
     def release_now() -> Release[PrivateScores]:
-        used = table
-        if graph == "private" and unit == "person":
-            used = bound_persons(data, pairs=counted, bits=bits)
+        used = table if unit == "comparison" else bound_persons(data, pairs=counted, bits=bits)
         sums, answers, event = released_wins(used, laws, bits=bits)
         if answers is None:
             answers = pair_counts(used)  # public

@@ -9,17 +9,24 @@ halves, and a finer grid for some data only would tell that there are ties.
 person with the graph H of k different pairs adds ``r = B x`` with x in [-1, 1]^k, B the incidence matrix, and replacing
 the answers moves r by ``B (x - x')``, at most twice the largest ``|B x|``:
 
-    l1   <= 2 min(2 k, floor(s^2 / 2)),
-    l2^2 <= 4 min(sum_u d_u^2,  k max_{uv in H} (d_u + d_v),  k s,  s (s^2 - 1) / 3),
+    l1   <= 2 min(2 k, floor(s^2 / 2)),    l2^2 <= 4 min(sum_u d_u^2,  k s,  s (s^2 - 1) / 3),
 
 with d the degrees in H and s the number of its items. Norms are convex in x, so largest at x in {-1, 1}^k. There
-``|(B x)_u| <= d_u``; ``|B x|^2`` is at most k times the largest eigenvalue of H's Laplacian, which is at most
-``max (d_u + d_v)`` over its edges (Anderson and Morley 1985) and at most s; and Landau's theorem holds for s items
-(:mod:`psephos.central.borda`). The noise follows the person with the largest bound, a public fact here. The first bound
-is attained where H is bipartite. One comparison alone: l1 = 4, l2^2 = 8.
+``|(B x)_u| <= d_u``; ``|B x|^2`` is at most k times the largest eigenvalue of H's Laplacian, which is at most s; and
+Landau's theorem holds for s items (:mod:`psephos.central.borda`). The first bound is attained where H is bipartite. One
+comparison alone: l1 = 4, l2^2 = 8.
 
-This is the edge privacy of Cai, Chakraborty and Wang (2025, "Optimal differentially private ranking from pairwise
-comparisons") where k = 1; they perturb the likelihood, or count wins with noise, at pure epsilon.
+Which pairs count is drawn, and must not pick the noise: it would make what is debited a coin. So the bound is the
+largest over all draws, a function of the public pairs G of each person and of the public cap. Let H have k of the
+pairs of G, k the cap or all of G if it has fewer. H has at most ``min(s(G), 2 k)`` items, and the second and third
+bound grow with s. Further ``sum_u d_u^2 = sum over uv in H of (d_u + d_v)``, where ``d_u + d_v`` is at most ``d_u(G) +
+d_v(G)``, and at most k + 1, as uv alone is counted at both ends. So
+
+    sum_u d_u^2  <=  the sum of the k largest of  min(k + 1, d_u(G) + d_v(G))  over uv in G,
+
+which is ``sum_u d_u^2`` itself if H = G. The noise follows the person with the largest bound. Given the draws, which
+look at no answer, neighbours are within it, so the release is a mixture, with equal weights on both sides, of releases
+that satisfy the guarantee.
 
 **Private graph.** Nothing about a person is public but that there is one, and the cap of k pairs. Then r has the
 sensitivity of :func:`row_sum_sensitivity <psephos.central.borda.row_sum_sensitivity>`, whatever pairs the replaced
@@ -66,6 +73,7 @@ __all__ = [
     "WinLaws",
     "answers_sensitivity",
     "best_cap",
+    "most_answers",
     "private_graph_laws",
     "public_graph_laws",
     "public_graph_sensitivity",
@@ -100,28 +108,40 @@ def answers_sensitivity(m: int, *, pairs: int) -> MarginSensitivity:
     return MarginSensitivity(l1=moved, l2_squared=moved)
 
 
-def public_graph_sensitivity(comparisons: Comparisons) -> MarginSensitivity:
+def public_graph_sensitivity(comparisons: Comparisons, *, pairs: int | None = None) -> MarginSensitivity:
     """How far the answers of one unit move the row sums, where all pairs asked are public (see the module).
 
-    ``comparisons`` has at most one answer a person and pair; without persons one answer is the unit.
+    Each person counts on at most ``pairs`` of their pairs (``None``: on all), whichever are drawn: the bound holds for
+    all draws. Without persons one answer is the unit.
     """
     if comparisons.person is None:
         return row_sum_sensitivity(comparisons.m, pairs=1)
+    persons, low, high = _pairs_asked(comparisons)
     l1, squared = 0, 0
-    order = np.argsort(comparisons.person, kind="stable")
-    starts = np.flatnonzero(np.diff(comparisons.person[order], prepend=-1))
-    for rows in np.split(order, starts[1:]):
-        left, right = comparisons.left[rows], comparisons.right[rows]
+    for rows in np.split(np.arange(len(persons)), np.flatnonzero(np.diff(persons)) + 1):
+        left, right = low[rows], high[rows]
         degrees = np.bincount(np.concatenate([left, right]), minlength=comparisons.m)
-        k, s = len(rows), int(np.count_nonzero(degrees))
-        bounds = (
-            int((degrees**2).sum()),
-            k * int((degrees[left] + degrees[right]).max(initial=0)),
-            k * s,
-            s * (s * s - 1) // 3,
-        )
+        k = len(rows) if pairs is None else min(len(rows), pairs)
+        s = min(int(np.count_nonzero(degrees)), 2 * k)
+        ends = np.minimum(degrees[left] + degrees[right], k + 1)
+        bounds = (int(np.sort(ends)[len(ends) - k :].sum()), k * s, s * (s * s - 1) // 3)
         l1, squared = max(l1, min(2 * k, s * s // 2)), max(squared, min(bounds))
     return MarginSensitivity(l1=Fraction(max(2 * l1, 1)), l2_squared=Fraction(max(4 * squared, 1)))
+
+
+def most_answers(comparisons: Comparisons, *, pairs: int) -> int:
+    """How many answers count if each person counts on at most ``pairs`` pairs: a public number where pairs are."""
+    if comparisons.person is None:
+        return comparisons.records
+    numbers = np.unique(_pairs_asked(comparisons)[0], return_counts=True)[1]
+    return int(np.minimum(numbers, pairs).sum())
+
+
+def _pairs_asked(comparisons: Comparisons) -> NDArray[np.int64]:
+    """Person, lower and higher item of all that was asked, each once, sorted by person: shape (3, n)."""
+    low, high = np.minimum(comparisons.left, comparisons.right), np.maximum(comparisons.left, comparisons.right)
+    asked: NDArray[np.int64] = np.unique(np.stack([np.asarray(comparisons.person), low, high]), axis=1)
+    return asked
 
 
 def best_cap(comparisons: Comparisons, *, epsilon: Fraction, delta: Fraction) -> int:
@@ -133,9 +153,7 @@ def best_cap(comparisons: Comparisons, *, epsilon: Fraction, delta: Fraction) ->
     if comparisons.person is None:
         raise ParameterError("comparisons without a column of persons cannot be bounded by person")
     m = comparisons.m
-    low, high = np.minimum(comparisons.left, comparisons.right), np.maximum(comparisons.left, comparisons.right)
-    pairs = np.unique(np.stack([comparisons.person, low, high]), axis=1)
-    numbers = np.unique(pairs[0], return_counts=True)[1]
+    numbers = np.unique(_pairs_asked(comparisons)[0], return_counts=True)[1]
 
     def errors(k: int) -> Fraction:
         curvature = Fraction(int(np.minimum(numbers, k).sum()), 2 * m)

@@ -28,7 +28,8 @@ class Effort:
     units
         >= 0, of effort.
     seconds
-        >= 0, of wall-clock time: the guard.
+        >= 0, of wall-clock time: the guard. Its clock starts when it is first looked at, so that what a caller did
+        before, such as reading data, has no say in where it cuts.
     """
 
     __slots__ = ("_deadline", "_parent", "left", "total")
@@ -69,7 +70,7 @@ class Effort:
     @property
     def seconds_left(self) -> float:
         """Until the guard cuts."""
-        return max(0.0, self._deadline.reading - time.monotonic())
+        return self._deadline.left()
 
     @property
     def guard_cut(self) -> bool:
@@ -78,16 +79,23 @@ class Effort:
 
 
 class _Deadline:
-    """A reading of the clock, and whether it was met."""
+    """A time after the first look at the clock, and whether it was met."""
 
-    __slots__ = ("met", "reading")
+    __slots__ = ("_reading", "met", "seconds")
 
     def __init__(self, seconds: float) -> None:
-        self.reading = time.monotonic() + seconds
+        self.seconds = seconds
+        self._reading: float | None = None
         self.met = False
 
+    def left(self) -> float:
+        now = time.monotonic()
+        if self._reading is None:
+            self._reading = now + self.seconds
+        return max(0.0, self._reading - now)
+
     def passed(self) -> bool:
-        self.met = self.met or time.monotonic() >= self.reading
+        self.met = self.met or self.left() <= 0
         return self.met
 
 
