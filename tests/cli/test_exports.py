@@ -74,6 +74,9 @@ def test_check_and_randomise_take_the_same_options(psephos, put):
     options = ["--ignore", "Respondent", "--count-column", "freq"]
     assert "34 people, 2 distinct ballots" in psephos("check", "x.csv", *options).stdout
     assert "34 reports" in psephos("randomise", "x.csv", *options, "--epsilon", "1").stderr
+    put("p.csv", "rank1,rank2\ntea,milk\nmilk,tea\n")
+    assert "--items-public-as-seen" in psephos("randomise", "p.csv", "--epsilon", "1", code=2).stderr
+    assert "2 reports" in psephos("randomise", "p.csv", "--epsilon", "1", "--items-public-as-seen").stderr
     put("y.soc", "# NUMBER ALTERNATIVES: 2\n3: 1,2\n")
     assert "--columns is for CSV" in psephos("check", "y.soc", "--columns", "tea", code=2).stderr
     put("z.csv", "left,right,winner\na,b,left\n")

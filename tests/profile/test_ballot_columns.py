@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from psephos.errors import DataError
 from psephos.profile import Ballot, read_ballots_csv
@@ -128,6 +132,18 @@ def test_layout_positions_reads_no_column_that_is_not_one(put, refusal):
     named = read_ballots_csv(path, layout="positions", columns="Best drink,Next best", items=["a", "b"])
     assert ballots(named) == {AB: 1, BA: 1}
     assert read_ballots_csv(path, columns=["Best drink", "Next best"], items=["a", "b"]) == named
+
+
+def test_a_question_is_read_whole_or_not_at_all(put, refusal):
+    path = put("x.csv", "Drinks [First],Drinks [Second],Drinks [Last],Mood\na,b,c,blue\n")
+    for options in ({}, {"layout": "positions"}, {"items": list("abc")}):
+        assert "--columns 'Drinks'" in str(refusal(read_ballots_csv, path, line=1, **options))
+    assert ballots(read_ballots_csv(path, columns="Drinks", layout="positions")) == {ABC: 1}
+
+
+def test_a_list_of_which_one_item_has_no_column_is_an_error_beside_positions(put, refusal):
+    path = put("x.csv", "Choice 1,tea,milk\ntea,1,2\n")
+    assert "no column for the item 'mate'" in str(refusal(read_ballots_csv, path, items=["tea", "milk", "mate"]))
 
 
 def test_bare_numbers_are_positions_where_that_was_said(put, refusal):
@@ -275,3 +291,48 @@ def test_one_cell_may_hold_a_whole_order_of_listed_items(put, refusal):
     assert ballots(read) == {AB: 1, BA: 1, Ballot.strict([0]): 1, Ballot.strict([0, 2]): 1}
     with pytest.raises(DataError, match="looks like several items at once"):
         read_ballots_csv(path, **options).with_items_public()
+
+
+WORDS = [
+    "Tea", "Milk", "Email", "Timestamp", "votes", "count", "person", "First", "2nd choice", "rank1", "rank2", "Q [Tea]",
+    "Q [Milk]", "Q [1]", "Q [2]", "Q - Tea", "Q: Milk", "1", "2", "", "#", "a, b", "No", "Your first choice?", "[x]",
+    ": ",
+]  # fmt: skip
+CELLS = ["", "1", "2", "1.0", "1st", "Tea", "Milk", "nan", "ana@example.org", "Tea;Milk", "0", "9", "x"]
+
+
+@given(
+    header=st.lists(st.sampled_from(WORDS), min_size=1, max_size=5),
+    rows=st.lists(st.lists(st.sampled_from(CELLS), min_size=5, max_size=5), min_size=1, max_size=4),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "layout": st.sampled_from(["places", "positions"]),
+            "items": st.sampled_from([["Tea", "Milk"], ["1", "2"]]),
+            "clean": st.sampled_from(["keep-first", "empty"]),
+            "columns": st.sampled_from(["Q", "Tea,Milk", "First,2nd choice", "Email"]),
+            "ignore": st.sampled_from(["Email", "votes", ["a, b"], "Timestamp,No"]),
+            "count_column": st.just("votes"),
+            "person_column": st.just("Email"),
+            "allow_void": st.booleans(),
+        },
+    ),
+)
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_whatever_the_header_a_file_is_read_for_all_its_people_or_refused(tmp_path_factory, header, rows, options):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    rows = [row[: len(header)] for row in rows]
+    with path.open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+    try:
+        profile = read_ballots_csv(path, **options)
+    except DataError:
+        return
+    columns = options.get("columns")
+    if "count" not in header and "count_column" not in options:
+        emails = {row[header.index("Email")] for row in rows} if options.get("person_column") else None
+        assert profile.people == (len(rows) if emails is None else len(emails))
+    if "Email" in header and columns != "Email":
+        others = {cell for row in rows for name, cell in zip(header, row, strict=True) if name != "Email"}
+        private = {row[header.index("Email")] for row in rows} - others
+        assert profile.items_source == "declared" or not private & set(profile.items)

@@ -100,8 +100,11 @@ def randomise(
         for line in data.notes:
             note(line)
         if items_public_as_seen:
-            if not isinstance(data, Comparisons):
-                raise ParameterError("--items-public-as-seen is for comparisons: ballots declare their items")
+            if not isinstance(data, Comparisons) and data.items_source == "declared":
+                raise ParameterError(
+                    "--items-public-as-seen is for comparisons, and for ballots by position without a list of items: "
+                    "this file declares its items"
+                )
             data = data.with_items_public()
         reports = population_reports(
             data,

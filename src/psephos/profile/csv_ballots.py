@@ -122,7 +122,8 @@ def read_ballots_csv(
             collect = _Positions(declared, gaps, source)
         else:
             collect = _Places(header.names, declared, source)
-            collect.sure = collect.sure or header.chosen or allow_void
+            collect.sure = collect.listed or header.chosen
+            collect.may_be_void = allow_void
             collect.counted = header.count is not None
         collect.said += [*table.notes, *header.notes]
         _read_rows(table, header, collect, repairs)
@@ -221,6 +222,7 @@ class _Places(_Rows):
         super().__init__(source)
         self.listed = items is not None
         self.sure = self.listed  # whether each column is said to be an item
+        self.may_be_void = False
         self.counted = False
         self.names = require_items(names) if self.listed else check_items(names, source=source)
         self.known: dict[str, int] = {}
@@ -306,7 +308,7 @@ class _Places(_Rows):
                 place = self._place(cells[item])
                 filled += count * (place != 0)
                 wrong += count * (place < 0 and cells[item].strip() != "0")
-            if filled > 1 and 2 * wrong > filled:
+            if filled > 1 and 2 * wrong > filled and not self.may_be_void:
                 line, cell = next((n, c[item].strip()) for c, (_, n) in self.rows.items() if self._place(c[item]) < 0)
                 rule = f"the column {name!r} holds no places in {wrong} of {filled} rows: {self._fault([(cell, item)])}"
                 raise DataError(rule, source=self.source, line=line)

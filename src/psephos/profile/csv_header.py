@@ -140,7 +140,9 @@ def ballot_columns(
     free = [i for i in range(len(table.columns)) if i not in used and i not in ignored]
     if not free:
         raise table.fail(f"no column of ballots; columns found: {table.found()}")
-    header.label(chosen or free, grids=bool(chosen) or count is None)
+    # A table of distinct ballots, with a column 'count', was not made by a form: its columns are called what they are.
+    if count is None or chosen or items is not None or count_column is not None:
+        header.label(chosen or free)
     form, body = header.ballots(free, chosen, layout, items)
     rest = [i for i in free if i not in body]
     many = [i for i in rest if header.looks(i, _MANY)]
@@ -196,7 +198,7 @@ class _Header:
             one = self._named(text)
             if one is None:
                 one = []
-                for name in next(csv.reader([text], skipinitialspace=True), []):
+                for name in next(csv.reader([fold(text)], skipinitialspace=True), []):
                     part = self._named(name)
                     if part is None:
                         raise self.table.fail(
@@ -238,10 +240,8 @@ class _Header:
                 groups.setdefault(name[:cut].strip(), []).append(i)
         return {question: where for question, where in groups.items() if len(where) > 1}
 
-    def label(self, among: Sequence[int], *, grids: bool) -> None:
+    def label(self, among: Sequence[int]) -> None:
         """Take what the columns of a question have in common from their names."""
-        if not grids:  # a table of distinct ballots was not made by a form: its columns are called what they are
-            return
         for question, where in self._questions(among).items():
             names = [self.table.columns[i] for i in where]
             bracket = all(name.endswith("]") for name in names)
@@ -259,7 +259,7 @@ class _Header:
         """The layout, and the columns of ballots in their order."""
         among = chosen or [i for i in free if not (self.looks(i, _WHO) or self.looks(i, _ABOUT))]
         as_items = self._as_items(chosen or free, items)
-        if layout != "places" and not (layout is None and items is not None and len(as_items) == len(items)):
+        if layout == "positions" or (layout is None and not as_items):
             # Of a question, [1] may be an item or a position, unless the list of items says that it is none.
             bare = layout == "positions" or (items is not None and not as_items and bool(self.grids))
             found = self._positions(among, bool(chosen), layout, items is not None, bare)
@@ -319,7 +319,8 @@ class _Header:
             return []
         ordered = sorted(found, key=lambda i: found[i])
         values = [found[i] for i in ordered]
-        whole = values == list(range(1, len(values) + 1))
+        torn = not chosen and any(set(where) & set(found) and set(where) - set(found) for where in self.grids.values())
+        whole = values == list(range(1, len(values) + 1)) and not torn
         if (whole or (chosen and len(set(values)) == len(values))) and (layout or chosen or list(found) == ordered):
             if len(found) > 1 or len(among) == 1 or layout or listed:
                 return ordered
