@@ -272,7 +272,7 @@ def test_f24_an_item_on_no_ballot_is_ranked():
         ({"time_limit": -1}, "time_limit must be"),
         ({"effort": float("nan")}, "effort must be"),
         ({"effort": -1}, "effort must be"),
-        ({"unit": "comparison"}, "unit of ballots is person"),
+        ({"unit": "comparison"}, "unit must be person for ballots"),
         ({"unit": "household"}, "unit must be"),
         ({"xi": 0}, "xi must be a number > 0 and <= 1000, got 0"),
         ({"xi": "1e400"}, "xi must be"),

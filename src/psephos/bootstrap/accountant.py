@@ -46,6 +46,7 @@ from psephos.errors import AccuracyWarning, ParameterError
 from psephos.privacy import pld, rdp
 from psephos.privacy.events import SubsampledGaussianEvent, float_below
 from psephos.privacy.gaussian import mu_lower
+from psephos.privacy.guarantee import decimal_text
 from psephos.privacy.subsampled import BetaWeight, FixedWeight, SubsampledGaussian, Weight
 
 __all__ = [
@@ -514,7 +515,7 @@ def calibrate_sigma(
     except _NoSigmaError:
         raise ParameterError(
             f"epsilon and delta must be such that noise of standard deviation 1e-290 to 1e290 meets them by the method "
-            f"{method!r}, got epsilon {epsilon} and delta {delta}"
+            f"{method!r}, got epsilon {decimal_text(target)} and delta {decimal_text(exact_delta)}"
         ) from None
     _warn_of_edge(method, order, reached)
     return NoiseScale(sigma=sigma, epsilon_upper=reached, delta=exact_delta, method=method, order=order)

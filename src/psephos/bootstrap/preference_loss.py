@@ -209,7 +209,7 @@ def comparison_records(
     >>> left.tolist(), outcome.tolist(), count.tolist()
     ([[0, 0], [0, 0], [1, 0]], [[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]], [2, 0, 1])
     """
-    width = check_integer(max_comparisons, "max_comparisons", low=1)
+    width = check_integer(max_comparisons, "max_comparisons", low=1, high=10**6)
     if comparisons.weight is not None:
         raise ParameterError("weights are not used here: a person's loss is the plain mean of their comparisons")
     if comparisons.person is None or comparisons.persons is None:

@@ -44,7 +44,7 @@ from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, is_secure
 from psephos.privacy.events import ComposedGaussianEvent
 from psephos.privacy.gaussian import mu_lower
-from psephos.privacy.guarantee import Guarantee
+from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.release import Release
 
 __all__ = ["FIRST", "SandwichPlan", "prepared_sandwich", "shares_paid"]
@@ -172,8 +172,8 @@ def shares_paid(plan: SandwichPlan, records: Records, loss: Loss, guarantee: Gua
         shares[-1] += shares[0] + shares[1]
     if min(shares) < _LEAST_SHARE * levels:
         raise ParameterError(
-            f"epsilon and delta are too small: noise would be above {float(_LEAST_SHARE) ** -0.5:.0e} times what a "
-            "person can add to a sum"
+            f"epsilon and delta must be such that noise is below {float(_LEAST_SHARE) ** -0.5:.0e} times what a person "
+            f"can add to a sum, got epsilon {decimal_text(guarantee.epsilon)} and delta {decimal_text(guarantee.delta)}"
         )
     return shares
 

@@ -103,7 +103,8 @@ class Grid:
         scale = Fraction(sigma) / self.spacing
         if scale >= 2**40:
             raise ParameterError(
-                f"the noise is too large for this bound: sigma {sigma!r} is {float(scale):.3g} steps of the grid"
+                "epsilon and delta must be such that noise is below 2**40 steps of the statistic's grid, and they ask "
+                f"for {float(scale):.3g} steps"
             )
         return scale
 

@@ -52,7 +52,7 @@ from psephos.bootstrap.losses import BradleyTerryLoss, Loss, QuantileLoss, Recor
 from psephos.bootstrap.statistic import Grid, PoissonSampling, Segment, integer_noise
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, InsecureBits, is_secure
-from psephos.privacy.guarantee import Guarantee
+from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.release import Release
 
 __all__ = [
@@ -253,7 +253,11 @@ def prepared(
         bits=bits,
         public=public,
     )
-    grid.noise_scale(noise.sigma)
+    try:
+        grid.noise_scale(noise.sigma)
+    except ParameterError as error:
+        asked = f"epsilon {decimal_text(guarantee.epsilon)} and delta {decimal_text(guarantee.delta)}"
+        raise ParameterError(f"{error}, got {asked}") from None
     secure = is_secure(bits)
 
     def run() -> Release[GeneratorPosterior]:

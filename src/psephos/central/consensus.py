@@ -239,7 +239,7 @@ def check_public_facts(data: object, unit: object) -> int:
     check_choice(unit, "unit", ("person", "comparison"))
     if isinstance(data, Profile):
         if unit != "person":
-            raise ParameterError(f"the unit of ballots is person, got {unit!r}")
+            raise ParameterError(f"unit must be person for ballots, got {unit!r}")
         units = data.people
     elif isinstance(data, Comparisons):
         if unit == "person" and data.person is None:

@@ -154,7 +154,7 @@ def plan_consensus(
     if pairs is not None:
         check_integer(pairs, "pairs", low=1)
         if unit != "person":
-            raise ParameterError("pairs bounds a person, and the unit is one comparison")
+            raise ParameterError(f"pairs bounds a person, and the unit is one comparison, got {pairs}")
     if people is not None:
         check_integer(people, "people", low=1)
     cap = 1 if unit == "comparison" else pairs  # on how many pairs one unit counts; None: all, as a ballot does

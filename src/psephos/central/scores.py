@@ -199,7 +199,7 @@ def private_scores(
     if pairs is not None:
         pairs = check_integer(pairs, "pairs", low=1)
         if unit != "person":
-            raise ParameterError("pairs bounds a person, and the unit is one comparison")
+            raise ParameterError(f"pairs bounds a person, and the unit is one comparison, got {pairs}")
     check_payment(bits, ledger, dataset, request_id, budget)
     cap = pairs
     if unit == "person" and pairs is None:  # a public number either way

@@ -242,7 +242,7 @@ def model_of(
     )
     if name == "bradley-terry":
         most = MOST_COMPARISONS if max_comparisons is None else max_comparisons
-        check_integer(most, "--max-comparisons", low=1)
+        check_integer(most, "--max-comparisons", low=1, high=10**6)
         return Model(name=name, design=None, loss=None, box=interval, max_comparisons=most)
     if formula is None:
         example = "y ~ 1" if name == "mean" else "y ~ a + b"
@@ -289,7 +289,13 @@ def _design(name: str, formula: str, bounds: Sequence[str], scaling: str, respon
                 f"bounds of {parsed.response!r} must not lie more than {_MOST_OFFSET:g} times their distance from 0, "
                 f"got {low:g}:{high:g}; subtract a public number from the column first"
             )
-        scale = (high - low) / _SCALED_RANGE if response_scale is None else response_scale
+        if response_scale is None:
+            if not 1e-90 <= high - low <= 1e90:
+                raise ParameterError(
+                    f"bounds of {parsed.response!r} must be from 1e-90 to 1e90 apart, got {low:g}:{high:g}; or give "
+                    "--response-scale"
+                )
+            scale = (high - low) / _SCALED_RANGE
     return Design.from_formula(
         formula,
         bounds=intervals,
@@ -313,7 +319,7 @@ def _loss(
         low, high = design.response_bounds or (0.0, 0.0)
         most = high - low
         if clip is not None:
-            most = check_real(clip, "--clip", low=0, high=1e100) / design.response_scale
+            most = check_real(clip, "--clip", low=1e-90, high=1e90) / design.response_scale
         return MeanLoss(data_bounds=(low, high), sd=1.0, clip=most, box=box)
     pairs = box or design.coefficient_box()
     if name == "quantile":

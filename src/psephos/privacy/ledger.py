@@ -206,7 +206,7 @@ class Ledger:
         with self._transaction(write=False) as connection:
             total = _budget(connection, fold(dataset))
         if total is None:
-            raise BudgetError(f"{dataset!r} has no budget in this ledger")
+            raise BudgetError(f"dataset {dataset!r} has no budget in this ledger")
         return total
 
     def remaining(self, dataset: str) -> tuple[Fraction, Fraction]:
@@ -294,7 +294,7 @@ def _debits(connection: sqlite3.Connection, dataset: str, request_id: str | None
 def _left(connection: sqlite3.Connection, dataset: str) -> tuple[Fraction, Fraction]:
     total = _budget(connection, dataset)
     if total is None:
-        raise BudgetError(f"{dataset!r} has no budget in this ledger")
+        raise BudgetError(f"dataset {dataset!r} has no budget in this ledger")
     epsilon, delta = total
     for spent in connection.execute("SELECT epsilon, delta FROM debits WHERE dataset = ?", (dataset,)):
         epsilon -= _amount(spent[0])
