@@ -343,7 +343,7 @@ def test_what_must_be_given(here, wages):
         ("wage,educ\n1,\n", "wages.csv:2: column 'educ'"),
         ('wage,educ\n1,"1,000"\n', "got '1,000'"),  # F7
         ("wage,educ\n1,1_000\n", "got '1_000'"),
-        (b"\xff\xfew\x00", "UTF-16"),  # F10
+        (b"\xff\xfew\x00", "columns found: w; wanted"),  # F10: UTF-16 is read
         (b"wage,educ\n1,2\x96\n", "byte 0x96 at offset 13"),
         ("wage,educ,educ\n1,2,3\n", "column 'educ' occurs twice; columns found: wage, educ, educ"),  # F18
         ("1,2\n3,4\n", "no column 'wage', 'educ'; columns found: 1, 2; wanted: wage, educ"),
