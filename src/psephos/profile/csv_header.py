@@ -73,7 +73,7 @@ def ordinal(text: str, *, bare: bool = False, inside: bool = False) -> int | Non
     >>> ordinal("What is your second choice?", inside=True), ordinal("First name", inside=True)
     (2, None)
     """
-    plain = text.strip(" \t\n*:?.")
+    plain = fold(text).strip(" *:?.")
     match = _ORDINAL.fullmatch(plain) or (_INSIDE.fullmatch(plain) if inside else None)
     if match is None:
         digits = plain.removeprefix("#") if bare else ""
