@@ -49,7 +49,7 @@ def ends_of(draws):
     return np.quantile(draws, [0.025, 0.975], axis=0)
 
 
-METHODS = ("sandwich",)
+METHODS = ("sandwich", "field")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -285,6 +285,8 @@ def posterior(*, r=2, levels=None, knots=(0.0,), slope_sd=0.001, **changed):
         "people": PEOPLE,
         "unit": 0.5,
         "frame": SCALE * np.eye(r),
+        "hidden": np.zeros((r, 0)),
+        "cross": np.zeros((count, r, 0)),
         "centre": np.full(r, 3.0),
         "measured": Measurements(
             points=points, slopes=points.copy(), slope_sds=np.full(20, slope_sd), bend_points=np.zeros((1, r)),
@@ -305,6 +307,10 @@ def posterior(*, r=2, levels=None, knots=(0.0,), slope_sd=0.001, **changed):
 
 def family(**changed):
     return posterior(**({"levels": (0.2, 0.4, 0.9), "knots": (0.2, 0.5, 0.9)} | changed))
+
+
+def with_one_hidden():
+    return family(hidden=np.array([[1.0], [0.5]]), cross=np.zeros((3, 2, 1)))
 
 
 def bridge(one, other):
@@ -423,7 +429,8 @@ def test_no_field_that_bends_down_to_the_edge_is_drawn_where_these_are_few(monke
     found = {}
     for few in (1.0, 0.0):
         monkeypatch.setattr(field_posterior, "_FEW", few)
-        found[few] = [q.found(2000, (0.0,), np.random.default_rng(11)) for q in (unsure, p)]
+        draws = [q.found(2000, (0.0,), np.random.default_rng(11)) for q in (unsure, p)]
+        found[few] = [(one.places, one.beyond) for one in draws]
     ((given, there), (known, _)), ((free, beyond), (known_free, _)) = found[1.0], found[0.0]
     kept = (given == free).all(axis=2)[0]
     assert 0.02 < 1 - kept.mean() < 0.2
@@ -431,6 +438,38 @@ def test_no_field_that_bends_down_to_the_edge_is_drawn_where_these_are_few(monke
     assert set(given.ravel()) == set(free[:, kept].ravel())  # others take their place
     assert there.mean() < 0.8 * beyond.mean()
     assert np.array_equal(known, known_free)
+
+
+def test_along_a_hidden_direction_a_draw_is_anywhere_and_the_others_go_with_it():
+    """The third coordinate is in no gradient, and the curvature beside it pulls the first down by .2 for each 1."""
+    p = posterior(
+        names=("a", "b", "c"), lower=(-100.0,) * 3, upper=(100.0,) * 3, frame=SCALE * np.eye(3, 2),
+        centre=np.full(3, 3.0), hidden=SCALE * np.eye(3)[:, 2:], cross=np.array([[[0.2], [0.0]]]),
+    )  # fmt: skip
+    still = posterior().sample(4000, rng=np.random.default_rng(13)).values
+    draws = p.sample(4000, rng=np.random.default_rng(13)).values
+    low, high = np.quantile(draws[:, 2], [0.025, 0.975])
+    assert (low, high) == (-100, 100)
+    away = draws[:, 2] - 3
+    assert abs(np.polyfit(away, draws[:, 0], 1)[0] + 0.2) < 0.01
+    assert abs(np.polyfit(away, draws[:, 1], 1)[0]) < 0.01
+    kept = draws[:, 0] + 0.2 * away
+    assert kept.mean() == pytest.approx(still[:, 0].mean(), abs=0.05)
+    assert p.hidden_directions().shape == (3, 1)
+
+
+def test_a_direction_whose_curvature_is_not_clear_of_noise_is_hidden_and_the_others_are_not():
+    """Gradients of the first coordinate alone, and noise of .05 on the second's, which is flat."""
+    p = posterior(lower=(-100.0, -100.0), upper=(100.0, 100.0), slope_sd=0.05)
+    flat = p.measured.slopes * [1.0, 0.0] + np.random.default_rng(2).normal(0, 0.05, p.measured.slopes.shape)
+    bends = np.diag([1.0, 0.02])[None]
+    measured = dataclasses.replace(
+        p.measured, slopes=flat, bends=bends, bend_sds=np.array([0.05]), middle=bends[0], spread=3.0
+    )
+    draws = dataclasses.replace(p, measured=measured).sample(2000, rng=np.random.default_rng(14)).values
+    ends = np.quantile(draws, [0.025, 0.975], axis=0)
+    assert (ends[:, 1] == [-100, 100]).all()
+    assert np.diff(ends[:, 0]) < 40  # of 200; a ball of 1.5 lengths of 2 was measured
 
 
 def test_where_no_field_is_like_what_was_released_nothing_is_known():
@@ -475,7 +514,7 @@ def test_a_single_rule_has_no_levels():
 # --- a posterior as a file --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [posterior(), family(), posterior(r=1, tilt_sd=0.1)])
+@pytest.mark.parametrize("p", [posterior(), family(), with_one_hidden(), posterior(r=1, tilt_sd=0.1)])
 def test_what_is_read_again_has_the_same_draws(tmp_path, p):
     p.save(tmp_path / "p.npz")
     again = FieldPosterior.load(tmp_path / "p.npz")
@@ -498,8 +537,8 @@ def tampered(p, change):
 
 
 ARRAYS = (
-    "points", "slopes", "slope_sds", "bend_points", "bends", "bend_sds", "middle", "frame", "centre", "places", "radii",
-    "scores", "tilt",
+    "points", "slopes", "slope_sds", "bend_points", "bends", "bend_sds", "middle", "frame", "hidden",
+    "cross", "centre", "places", "radii", "scores", "tilt",
 )  # fmt: skip
 
 
@@ -548,12 +587,12 @@ ARRAYS = (
 )
 def test_a_file_that_lies_is_refused(change):
     with pytest.raises(ParameterError):
-        FieldPosterior.from_bytes(tampered(family(), change))
+        FieldPosterior.from_bytes(tampered(with_one_hidden(), change))
 
 
 def test_a_file_that_is_none_is_refused_by_name(tmp_path):
     path = tmp_path / "bad.npz"
-    good = tampered(family(), lambda header, arrays: None)  # noqa: ARG005
+    good = tampered(with_one_hidden(), lambda header, arrays: None)  # noqa: ARG005
     assert FieldPosterior.from_bytes(good).knots == (0.2, 0.5, 0.9)
     for content in (b"", b"PK\x03\x04", good[: len(good) // 2]):
         path.write_bytes(content)

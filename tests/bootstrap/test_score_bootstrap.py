@@ -483,8 +483,8 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
         arrays = set(archive.files) - {"header"}
         header = json.loads(archive["header"].tobytes())
     assert arrays == {
-        "points", "slopes", "slope_sds", "bend_points", "bends", "bend_sds", "middle", "frame", "centre", "places",
-        "radii", "scores", "tilt",
+        "points", "slopes", "slope_sds", "bend_points", "bends", "bend_sds", "middle", "frame", "hidden", "cross",
+        "centre", "places", "radii", "scores", "tilt",
     }  # fmt: skip
     assert set(header) == {
         "schema", "names", "lower", "upper", "levels", "knots", "people", "blur", "spread", "unit",

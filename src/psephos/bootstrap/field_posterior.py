@@ -39,8 +39,16 @@ from psephos.bootstrap.archive import (
     read_archive,
     reason_from_header,
 )
+from psephos.bootstrap.box import anywhere, chord
 from psephos.bootstrap.draws import PosteriorDraws, chosen_levels
-from psephos.bootstrap.gradient_field import FieldFit, Measurements, fitted_fields, lowest_places
+from psephos.bootstrap.gradient_field import (
+    LEAST_BEND,
+    FieldFit,
+    Measurements,
+    at_least,
+    fitted_fields,
+    lowest_places,
+)
 from psephos.bootstrap.loss_protocol import check_names
 from psephos.bootstrap.normal_posterior import WORLDS, hardly_known_of, score_errors
 from psephos.bootstrap.rearrangement import CovariateBox
@@ -55,8 +63,10 @@ Flags = NDArray[np.bool_]
 _SCHEMA = "psephos.field-posterior/1"
 _FEW = 0.25  # of the draws at a level
 _FAR = 2.0  # natural lengths that draws of a coordinate may spread over, one standard deviation
+_CLEAR = 3.0  # standard deviations of what is known of a field's curvature that it is above where it bends
+_LEAST_PART = 0.1  # of the least curvature that is told: that of a draw at least
 _MEASURED = ("points", "slopes", "slope_sds", "bend_points", "bends", "bend_sds", "middle")
-_ARRAYS = ("frame", "centre", "places", "radii", "scores", "tilt")
+_ARRAYS = ("frame", "hidden", "cross", "centre", "places", "radii", "scores", "tilt")
 _NUMBERS = ("unit", "scores_sd", "scores_bound", "tilt_sd")
 
 
@@ -78,6 +88,9 @@ class FieldPosterior(Saved):
         n.
     frame, centre
         ``(d, r)``, ``(d,)``.
+    hidden, cross
+        ``(d, u)``: directions in which covariates are known to vary hardly, beside those of the frame; ``(K, r, u)``:
+        the curvature between these and those, released at the first of ``measured``'s places with the noise of that.
     unit
         What a gradient was divided by.
     measured
@@ -107,6 +120,8 @@ class FieldPosterior(Saved):
     people: int
     unit: float
     frame: Floats
+    hidden: Floats
+    cross: Floats
     centre: Floats
     measured: Measurements
     places: Floats
@@ -147,16 +162,56 @@ class FieldPosterior(Saved):
         generator = np.random.default_rng() if rng is None else rng
         asked = chosen_levels(levels, self.levels, within=self.knots)
         chosen = asked or self.knots
-        found, beyond = self.found(count, chosen, generator)
-        steps = found @ self.frame.T
-        if beyond.any():  # nothing was measured there: anywhere between the ball and the end of the box
-            away = (found - self.balls(chosen)[0][:, None])[beyond] @ self.frame.T
-            reach = float(np.max(np.array(self.upper) - np.array(self.lower)))
-            away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
-            steps[beyond] += away * generator.uniform(0, reach, (len(away), 1))
-        values = np.clip(self.centre + steps, self.lower, self.upper)
+        values = self.parameter(self.found(count, chosen, generator), chosen, generator)
         drawn = PosteriorDraws(values=values[0] if asked is None else values, names=self.names, levels=asked)
         return drawn.rearranged(self.covariate_box) if rearranged else drawn
+
+    def parameter(self, found: Found, levels: tuple[float, ...], rng: np.random.Generator) -> Floats:
+        """Draws of :meth:`found` as parameters in the box: ``(L, count, d)``.
+
+        Where nothing was measured, anywhere from the ball to the end of the box; of a level that is lost, anywhere in
+        the box; and along hidden directions anywhere that the box allows.
+        """
+        width = np.maximum(np.array(self.upper) - np.array(self.lower), 1e-300)
+        below, above = (np.array(self.lower) - self.centre) / width, (np.array(self.upper) - self.centre) / width
+        steps = np.clip(found.places @ self.frame.T / width, below, above)
+        away = np.einsum("lij,lnj->lni", found.told, found.places - self.balls(levels)[0][:, None])
+        beyond = found.beyond & (np.linalg.norm(away, axis=2) > self.balls(levels)[1][:, None] / 2)
+        if beyond.any():
+            ways = away[beyond] @ self.frame.T / width
+            ways /= np.maximum(np.abs(ways).max(axis=1, keepdims=True), 1e-300)
+            end = chord(steps[beyond], ways, below, above)[1]
+            steps[beyond] += ways * (end * np.minimum(rng.uniform(0, 1.5, len(end)), 1))[:, None]
+        for level in np.flatnonzero(found.lost).tolist():
+            steps[level] = anywhere(steps[level], self.frame / width[:, None], below, above, rng)
+        hidden = self._hidden_ways(steps.shape[1], levels, rng)
+        for level, ways in enumerate(found.ways):
+            if ways.any() or hidden.shape[-1]:
+                worlds = np.arange(steps.shape[1]) % len(ways)
+                directions = np.concatenate([(self.frame @ ways)[worlds], hidden[level]], axis=-1)
+                steps[level] = anywhere(steps[level], directions / width[:, None], below, above, rng)
+        return np.asarray(np.clip(self.centre + width * steps, self.lower, self.upper))
+
+    def _hidden_ways(self, size: int, levels: tuple[float, ...], rng: np.random.Generator) -> Floats:
+        """Where the lowest places go along a hidden direction: ``(L, size, d, u)``.
+
+        A step t along it pushes the others by the curvature beside it, cross t, whose noise is put back.
+        """
+        knots = len(self.cross)
+        bends, sds = self.measured.bends[:knots], self.measured.bend_sds[:knots]
+        worlds = min(size, WORLDS)
+        noise = rng.standard_normal((worlds, *self.cross.shape)) * (sds * math.sqrt(0.5))[:, None, None]
+        pushed = np.linalg.solve(at_least(bends, LEAST_BEND * sds), self.cross + noise)
+        ways = np.moveaxis(self.hidden - self.frame @ pushed, 0, 1)  # (knots, worlds, d, u)
+        found = _between(ways, self.knots, levels) if self.levels is not None else ways
+        return np.asarray(np.tile(found, (1, -(-size // worlds), 1, 1))[:, :size])
+
+    def hidden_directions(self) -> Floats:
+        """As in :meth:`psephos.bootstrap.NormalPosterior.hidden_directions`: ``(d, u)``."""
+        told = self.found(4, self.knots, np.random.default_rng(0)).told
+        values, vectors = np.linalg.eigh(told.min(axis=0) if len(told) == 1 else told.mean(axis=0))
+        rest = vectors[:, values < 1 - 1e-6] if (values > 1e-6).any() else vectors[:, :0]
+        return np.concatenate([self.hidden, self.frame @ rest], axis=1)
 
     def hardly_known(self) -> tuple[str, ...]:
         """Coordinates of which the data say little, as in :meth:`psephos.bootstrap.NormalPosterior.hardly_known`."""
@@ -164,8 +219,8 @@ class FieldPosterior(Saved):
         draws = self.sample(4 * WORLDS, levels=levels, rng=np.random.default_rng(0), rearranged=False)
         return hardly_known_of(draws, self.lower, self.upper)
 
-    def found(self, count: int, levels: tuple[float, ...], rng: np.random.Generator) -> tuple[Floats, Flags]:
-        """Draws in coordinates of the field, ``(L, count, r)``, and which ended at the edge of what was measured."""
+    def found(self, count: int, levels: tuple[float, ...], rng: np.random.Generator) -> Found:
+        """Draws in coordinates of the field."""
         fits, weights = fitted_fields(self.measured)
         parts = [
             self._of_fit(fit, size, levels, rng)
@@ -174,19 +229,18 @@ class FieldPosterior(Saved):
         ]
         places, beyond, hollow = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
         order, possible = rng.permutation(count), np.flatnonzero(~hollow.any(axis=0))
+        bends = fits[int(np.argmax(weights))].bends(self.balls(levels)[0], WORLDS, rng)
+        flats = [_flat(bend) for bend in bends]
+        told, ways = (np.array(part) for part in zip(*flats, strict=True))
         # Some tens of cosines are as good as a field over a few lengths, and only if they are like what was released.
-        lost = (places.std(axis=1).max(axis=1) > _FAR) | (not any(fit.fits for fit in fits))
-        if lost.any():  # every place, and every way from there, is as good as another
-            centres, radii = (part[lost] for part in self.balls(levels))
-            ways = rng.standard_normal(places[lost].shape)
-            ways *= radii[:, None, None] / np.linalg.norm(ways, axis=2, keepdims=True)
-            places[lost], beyond[lost] = centres[:, None] + ways, True
+        spread = np.linalg.norm(np.einsum("lij,lnj->lni", told, places - places.mean(axis=1, keepdims=True)), axis=2)
+        lost = (spread.std(axis=1) > _FAR) | (not any(fit.fits for fit in fits))
         if len(possible) and (beyond[~lost].mean(axis=1) <= _FEW).all():
             # Given that losses are convex: others take the place of the few fields that cannot be. Where many draws
             # leave what was measured, it bends too little to tell.
             instead = np.where(hollow.any(axis=0), rng.choice(possible, count), np.arange(count))
             order = instead[order]
-        return places[:, order], beyond[:, order]
+        return Found(places=places[:, order], beyond=beyond[:, order], lost=lost, told=told, ways=ways)
 
     def _of_fit(
         self, fit: FieldFit, size: int, levels: tuple[float, ...], rng: np.random.Generator
@@ -294,7 +348,7 @@ class FieldPosterior(Saved):
 
     def _check(self) -> None:
         """Refuse parts that do not belong together."""
-        d, r, knots = len(self.names), self.frame.shape[-1], len(self.knots)
+        d, r, u, knots = len(self.names), self.frame.shape[-1], self.hidden.shape[-1], len(self.knots)
         if self.levels is None and knots != 1:
             raise ParameterError(f"not a saved posterior: a single rule has one knot, got {self.knots!r}")
         first, last = self.knots[0], self.knots[-1]
@@ -312,6 +366,8 @@ class FieldPosterior(Saved):
             "bend_sds": (bends,),
             "middle": (r, r),
             "frame": (d, r),
+            "hidden": (d, u),
+            "cross": (knots, r, u),
             "centre": (d,),
             "places": (knots, r),
             "radii": (knots,),
@@ -324,8 +380,51 @@ class FieldPosterior(Saved):
                 raise ParameterError(f"not a saved posterior: {name} must be finite doubles of shape {shape}")
         if not all((sds > 0).all() for sds in (self.measured.slope_sds, self.measured.bend_sds, self.radii)):
             raise ParameterError("not a saved posterior: slope_sds, bend_sds and radii must be > 0")
+        if u and 1 < bends < knots:
+            raise ParameterError("not a saved posterior: bends must be one a knot, or one for all")
         if not self.unit:
             raise ParameterError("not a saved posterior: unit must be > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """Draws in coordinates v of the field, at L levels.
+
+    Attributes
+    ----------
+    places, beyond
+        ``(L, count, r)``, and which ended at the edge of what was measured, ``(L, count)``.
+    lost
+        ``(L,)``: levels of which nothing is known.
+    told
+        ``(L, r, r)``: projections on the directions in which the field is known to bend.
+    ways
+        ``(L, worlds, r, r)``: where the lowest place goes along the others, in some draws of the field; 0 for those
+        that are told.
+    """
+
+    places: Floats
+    beyond: Flags
+    lost: Flags
+    told: Floats
+    ways: Floats
+
+
+def _flat(bends: Floats) -> tuple[Floats, Floats]:
+    """``told`` and ``ways`` of :class:`Found`, from draws of a Hessian, ``(worlds, r, r)``."""
+    values, vectors = np.linalg.eigh(bends.mean(axis=0))
+    turned = vectors.T @ bends @ vectors
+    flat = values <= _CLEAR * np.diagonal(turned, axis1=1, axis2=2).std(axis=0)
+    told = vectors[:, ~flat]
+    ways = np.zeros(turned.shape)
+    if flat.any():
+        ways[:, :, flat] = vectors[:, flat]
+        if not flat.all():
+            rest = turned[:, ~flat][..., ~flat]
+            least = np.full(len(rest), _LEAST_PART * values[~flat].min())
+            pushed = np.linalg.solve(at_least(rest, least), turned[:, ~flat][..., flat])
+            ways[:, :, flat] -= told @ pushed
+    return told @ told.T, ways
 
 
 def _between(values: Floats, knots: ArrayLike, at: ArrayLike) -> Floats:

@@ -21,11 +21,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FieldFit", "Measurements", "fitted_fields", "lowest_places"]
+__all__ = ["LEAST_BEND", "FieldFit", "Measurements", "at_least", "fitted_fields", "lowest_places"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+#: Standard deviations of its noise that a released curvature is taken for at least.
+LEAST_BEND = 2.0
 _LENGTHS = (0.35, 0.7, 1.5, 3.0)  # of the field, in natural lengths
 _BEND = 0.5  # how much curvature changes over a length, in units of itself
 _FREE = 1e3  # standard deviation of b: in these units it is some 1 at most
@@ -146,6 +148,14 @@ class FieldFit:
         noise = rng.standard_normal((len(self.mean), count))
         return np.asarray(self.mean + (self.scales[:, None] * np.linalg.solve(self.factor.T, noise)).T)
 
+    def bends(self, points: Floats, count: int, rng: np.random.Generator) -> Floats:
+        """Draws of the Hessian at each point: ``(N, count, r, r)``."""
+        first, second = np.triu_indices(self.basis.r)
+        found = np.zeros((len(points), count, self.basis.r, self.basis.r))
+        values = self.basis.hessians(points) @ self.coefficients(count, rng).T
+        found[..., first, second] = found[..., second, first] = np.swapaxes(values, 1, 2)
+        return found
+
 
 def fitted_fields(measured: Measurements) -> tuple[list[FieldFit], Floats]:
     """A fit for each length, and their weights, which sum to 1."""
@@ -239,6 +249,13 @@ def lowest_places(
         bend = bend_of(centre + part * (places[edge] - centre), edge)[1]
         hollow[edge] |= np.linalg.eigvalsh(bend)[:, 0] < 0
     return places, beyond, hollow
+
+
+def at_least(bends: Floats, least: Floats) -> Floats:
+    """Curvatures with eigenvalues raised to ``least``, one a matrix."""
+    values, vectors = np.linalg.eigh(bends)
+    raised = np.maximum(values, least[:, None])
+    return np.asarray((vectors * raised[:, None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
 def _shortened(vectors: Floats, most: float) -> Floats:

@@ -35,6 +35,7 @@ from psephos.bootstrap.archive import (
     read_archive,
     reason_from_header,
 )
+from psephos.bootstrap.box import anywhere, chord
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.loss_protocol import check_names
 from psephos.bootstrap.rearrangement import CovariateBox
@@ -51,7 +52,6 @@ _ARRAYS = ("frame", "place", "gradient", "curvature", "curvature_sd", "scores")
 WORLDS = 256
 _FLAT = 1e-9  # of a matrix's largest eigenvalue: what bends less does not bend
 _LONG = 0.5  # of the box, in one coordinate: a step that ends where the box does
-_BESIDE = 0.01  # of the coordinate that a direction moves most: what it moves less does not bound it
 _HIDDEN = 2.0  # standard deviations of the noise of a curvature in one direction: nor does what bends less
 
 
@@ -169,6 +169,19 @@ class NormalPosterior(Saved):
         draws = self.sample(4 * WORLDS, rng=np.random.default_rng(0), rearranged=False)
         return hardly_known_of(draws, self.lower, self.upper)
 
+    def hidden_directions(self) -> Floats:
+        """Directions of the parameter that noise hides beside others that it does not, at some level: ``(d, u)``.
+
+        Along them draws are anywhere that the box allows; a combination c'theta with ``c'n = 0`` for all of them, n, is
+        known as well as if there were none.
+        """
+        found = [np.zeros((len(self.names), 0))]
+        for curvature, least in zip(self.curvature, self._hidden(), strict=True):
+            values, vectors = np.linalg.eigh(curvature)
+            if (values > least).any():
+                found.append(self.frame @ vectors[:, values <= least])
+        return np.concatenate(found, axis=1)
+
     def _placed(self, curvature: Floats, gradients: Floats, rng: np.random.Generator | None) -> Floats:
         """Newton steps from the place, within the box; anywhere in it, or not at all, where noise hides the curvature.
 
@@ -233,19 +246,11 @@ class NormalPosterior(Saved):
         for j in np.flatnonzero(far.any(axis=(0, 1, 2)))[::-1]:
             way = (parts[..., j] / most[..., j, None])[:, None]
             with np.errstate(over="ignore"):
-                step = np.clip(along[..., j] * most[:, None, :, j], *_chord(steps, way, below, above))
+                step = np.clip(along[..., j] * most[:, None, :, j], *chord(steps, way, below, above))
             steps = steps + way * np.where(far[..., j], step, 0.0)[..., None]
         if rng is not None and loose.any():
-            basis, sizes, _ = np.linalg.svd(
-                np.where(flat[..., None, :], parts / most[..., None, :], 0.0), full_matrices=False
-            )
-            basis = basis * (sizes > _FLAT)[..., None, :]
-            aim = rng.uniform(size=steps.shape)
-            aim = np.where(rng.random(aim.shape[:-1])[..., None] < 0.5, aim, np.round(aim))  # half of them corners
-            way = np.einsum("wlij,wlmj,wklm->wkli", basis, basis, below + aim - steps, optimize=True)
-            begin, end = _chord(steps, way, below, above)
-            step = np.clip(begin + (end - begin) * rng.uniform(-0.5, 1.5, begin.shape), begin, end)
-            steps = steps + way * np.where(loose, step, 0.0)[..., None]
+            hidden = np.where(flat[..., None, :], parts / most[..., None, :], 0.0)[:, None]
+            steps = np.where(loose[..., None], anywhere(steps, hidden, below, above, rng), steps)
         changed = loose | far.any(axis=-1)
         return np.asarray(np.where(changed[..., None], width * steps, near))
 
@@ -313,21 +318,6 @@ class NormalPosterior(Saved):
                 raise ParameterError(f"not a saved posterior: {name} must be finite doubles of shape {shape}")
         if not (self.curvature_sd >= 0).all():
             raise ParameterError("not a saved posterior: curvature_sd must be >= 0")
-
-
-def _chord(steps: Floats, way: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """How far back and forth the way leads from steps within a box, in parts of that: <= 0 and >= 0.
-
-    A coordinate that the way moves by less than a hundredth as much as another does not end it.
-    """
-    size = np.abs(way)
-    bears = size > _BESIDE * size.max(axis=-1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ends = np.sort([(low - steps) / way, (high - steps) / way], axis=0)
-    begin = np.where(bears, ends[0], -np.inf).max(axis=-1)
-    end = np.where(bears, ends[1], np.inf).min(axis=-1)
-    some = bears.any(axis=-1)
-    return np.where(some, np.minimum(begin, 0.0), 0.0), np.where(some, np.maximum(end, 0.0), 0.0)
 
 
 def hardly_known_of(draws: PosteriorDraws, lower: tuple[float, ...], upper: tuple[float, ...]) -> tuple[str, ...]:

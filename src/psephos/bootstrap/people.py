@@ -138,6 +138,30 @@ class People:
             leverages = np.sum((piece[0] @ stretch) ** 2, axis=-1)
             weights[:] = np.minimum(1.0, self.leverage / np.maximum(leverages, 1e-300))
 
+    def told(self, curvature: Floats, sds: Floats) -> tuple[Floats, int]:
+        """Turn the frame, once a curvature is released in it, so that directions to leave out come last.
+
+        Weak directions in which the loss bends by three standard deviations of the noise or more, whatever the others
+        do, are no longer weak. A turn of weak directions among themselves changes no bound, and no law of noise.
+
+        Returns
+        -------
+        The curvature in the new frame, ``(L, r, r)``, and how many directions are not left out.
+        """
+        known, weak = np.flatnonzero(~self.weak), np.flatnonzero(self.weak)
+        mean, sd = curvature.mean(axis=0), float(np.mean(sds)) / math.sqrt(len(sds))
+        beside = mean[np.ix_(known, weak)]
+        values, vectors = np.linalg.eigh(mean[np.ix_(known, known)])
+        values = np.maximum(values, max(_RAISE * sd, 1e-300))
+        rest = mean[np.ix_(weak, weak)] - beside.T @ (vectors / values) @ vectors.T @ beside
+        bends, turn = np.linalg.eigh(rest)
+        order = np.arange(len(weak))[::-1]
+        whole = np.eye(len(mean))[:, np.concatenate([known, weak])]
+        whole[:, len(known) :] = whole[:, len(known) :] @ turn[:, order]
+        self.frame = self.frame @ whole
+        self.weak = np.concatenate([np.zeros(len(known), dtype=bool), (bends <= _RAISE * sd)[order]])
+        return whole.T @ curvature @ whole, int(np.sum(~self.weak))
+
     @property
     def log_columns(self) -> NDArray[np.bool_]:
         """Which directions of the frame are those of logarithmic scales: ``(r,)``."""

@@ -185,9 +185,13 @@ def _fitted(people: People, shares: list[Fraction], guarantee: Guarantee) -> Nor
     people.frame = whole[:, ~people.weak]
     place, _ = find_pilot(people, shares[2:-4])
     of_curvature, of_middle, of_scores, of_last = shares[-4:]
+    people.frame = whole
     curvature, sds = people.curvature(place, of_curvature * FIRST, majorising=False)
+    curvature, told = people.told(curvature, sds)
+    whole = people.frame
+    people.frame = whole[:, :told]
     gradient, noise = people.gradient(place, of_middle)
-    before, place = place, stepped(place, gradient, curvature, sds, noise=noise, people=people)
+    before, place = place, stepped(place, gradient, curvature[:, :told, :told], sds, noise=noise, people=people)
     people.frame = whole
     people.move_frame(before, place)
     curvature, sds = people.curvature(place, of_curvature * (1 - FIRST), majorising=False)

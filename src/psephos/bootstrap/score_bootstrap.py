@@ -30,7 +30,7 @@ from scipy.special import ndtri
 
 from psephos._check import Exact, positive
 from psephos.bootstrap.field_posterior import FieldPosterior
-from psephos.bootstrap.gradient_field import Measurements
+from psephos.bootstrap.gradient_field import LEAST_BEND, Measurements, at_least
 from psephos.bootstrap.losses import SHIPPED, Loss, MeanLoss, QuantileLoss, Records
 from psephos.bootstrap.people import People, check_records, find_pilot, stepped
 from psephos.bootstrap.sandwich import FIRST, SandwichPlan, shares_paid
@@ -52,8 +52,8 @@ _WIDE = 2.0  # standard deviations of the first round's places
 _WIDER = 1.3  # than the posterior: later rounds
 _EDGE = 0.2  # of draws at the edge of what was measured: the next round is as wide as the last
 _REGION = 1.3  # times the farthest place: where draws may be
+_ROUGH = 0.02  # of sampling errors: what the mean of so many kinked losses is off a smooth one
 _LOOKED_AT = 128  # draws, to place the next round
-_LEAST = 2.0  # standard deviations of its noise that a curvature is taken for at least
 _SPREAD, _SPREAD_OF_QUANTILES = 3.0, 0.7  # of Q; a quantile's curvature is known by a wide window alone
 _BLUR = 4.0  # (3^2 - 1) / 2: of that window, in squared bandwidths
 
@@ -144,13 +144,19 @@ class _Fit:
         loss = people.loss
         quantiles = loss if isinstance(loss, QuantileLoss) else None
         people.find_frame(shares[:2])
+        whole = people.frame
+        people.frame = whole[:, ~people.weak]
         before, _ = find_pilot(people, shares[2:-4])
         of_curvature, of_middle, of_scores, of_rounds = shares[-4:]
         first = of_curvature * (1 if quantiles else FIRST)
+        people.frame = whole
         bends, bend_sds = people.curvature(before, first, majorising=False)
+        bends, told = people.told(bends, bend_sds)
+        cross, bends = bends[:, :told, told:], bends[:, :told, :told]
+        hidden, people.frame = people.frame[:, told:], people.frame[:, :told]
         gradient, noise = people.gradient(before, of_middle)
         place = stepped(before, gradient, bends, bend_sds, noise=noise, people=people)
-        shapes = _at_least(bends, _LEAST * bend_sds)
+        shapes = at_least(bends, LEAST_BEND * bend_sds)
         r = people.frame.shape[1]
         curvature = [float(np.trace(shape)) / r for shape in shapes]
         lengths = [
@@ -174,6 +180,8 @@ class _Fit:
             people=people.count,
             unit=self.unit,
             frame=people.frame * length,
+            hidden=hidden * length,
+            cross=cross / bend,
             centre=self.centre,
             measured=Measurements(
                 points=np.zeros((0, r)),
@@ -202,7 +210,8 @@ class _Fit:
             posterior = self._measured(posterior, points, of_rounds * part)
             if index and index + 1 == len(rounds):
                 break  # scores and curvature were released before the last round, or after the only one
-            found, beyond = posterior.found(_LOOKED_AT, posterior.knots, self.rng)
+            draws = posterior.found(_LOOKED_AT, posterior.knots, self.rng)
+            found, beyond = draws.places, draws.beyond
             places = np.median(found, axis=1)
             chosen = self.rng.choice(_LOOKED_AT, offsets.shape[1], replace=offsets.shape[1] > _LOOKED_AT)
             far = beyond.mean(axis=1) > _EDGE
@@ -251,7 +260,8 @@ class _Fit:
         family = posterior.levels is not None
         of_theta = [self.people.below(t, share) if family else self.people.gradient(t[None], share) for t in thetas]
         slopes = np.array([slope for slope, _ in of_theta]) / self.unit
-        sds = np.array([sd for _, sd in of_theta]) / self.unit
+        rough = _ROUGH * math.sqrt(max(self._score_variances()) / self.people.count)
+        sds = np.array([math.hypot(sd, rough) for _, sd in of_theta]) / self.unit
         places = self.coordinates(thetas)
         self.near = [
             np.concatenate([before, now])
@@ -300,10 +310,3 @@ def _share_of_tilt(levels: tuple[float, ...]) -> Fraction:
     """
     off = math.sqrt(sum((level - 0.5) ** 2 for level in levels) / len(levels))
     return Fraction(max(round(1000 * off / (off + math.sqrt(len(levels)) / 2)), 2), 1000)
-
-
-def _at_least(bends: Floats, least: Floats) -> Floats:
-    """Curvatures with eigenvalues raised to ``least``, one a matrix."""
-    values, vectors = np.linalg.eigh(bends)
-    raised = np.maximum(values, least[:, None])
-    return np.asarray((vectors * raised[:, None, :]) @ np.swapaxes(vectors, -1, -2))
