@@ -165,7 +165,8 @@ def test_an_item_that_is_called_like_a_position_is_not_taken_for_one(put, refusa
 @pytest.mark.parametrize(
     ("text", "number"),
     [("first", 1), ("Twentieth choice", 20), ("RANK_3", 3), ("12th preference", 12), ("Choice No. 4", 4), ("#2", None),
-     ("first name", None), ("rank", None), ("Rank 2nd", 2), ("second\n choice", 2), ("0th", 0), ("Tea", None), ("1", None), ("\u00b2nd", None),
+     ("first name", None), ("rank", None), ("Rank 2nd", 2), ("second\n choice", 2),
+     ("0th", 0), ("Tea", None), ("1", None), ("\u00b2nd", None),
      ("Option 1", None)],
 )  # fmt: skip
 def test_ordinals(text, number):
