@@ -1,6 +1,5 @@
 """The ledger: exact sums, atomic across processes, survives kill -9, answers a request once (P11, P13, P15)."""
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -10,6 +9,7 @@ from fractions import Fraction
 import pytest
 
 from psephos import Ledger, Profile, private_consensus
+from psephos.central import release_to_json
 from psephos.errors import BudgetError, ParameterError
 
 PROFILE = Profile.from_rankings({("a", "b", "c"): 50, ("b", "a", "c"): 20}, items=["a", "b", "c"])
@@ -196,16 +196,23 @@ def test_an_answer_is_stored_once(ledger):
     assert [d.answer for d in ledger.debits("poll")] == ["one"]
 
 
-def test_fork_shares_no_connection(ledger):
-    pid = os.fork()
-    if pid == 0:
-        try:
-            spend(ledger, "0.1")
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    spend(ledger, "0.1")
-    assert os.waitpid(pid, 0)[1] == 0
+FORKED = """
+import os, sys
+from psephos import Ledger
+
+ledger = Ledger(sys.argv[1])
+ledger.remaining("poll")
+pid = os.fork()
+ledger.debit("poll", epsilon="0.1", what="test")
+if pid == 0:
+    os._exit(0)
+sys.exit(os.waitpid(pid, 0)[1])
+"""
+
+
+def test_fork_shares_no_connection(ledger, tmp_path):
+    """In a process of its own: a fork of one that runs threads, as that of the tests may, can hang."""
+    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path / "ledger.db")], check=True)
     assert ledger.remaining("poll")[0] == Fraction(8, 10)
 
 
@@ -308,3 +315,13 @@ def test_stored_answers_of_astronomical_profiles_can_be_read_again(ledger):
     first = private_consensus(profile, epsilon="0.1", ledger=ledger, dataset="poll", request_id="r")
     again = private_consensus(profile, epsilon="0.1", ledger=ledger, dataset="poll", request_id="r")
     assert again.value.cost_released == first.value.cost_released
+
+
+def test_a_repetition_gives_the_stored_answer_and_another_effort_is_another_request(ledger):
+    """Whatever guard it comes with: the solver does not run again."""
+    same = {"epsilon": "0.1", "mechanism": "laplace", "ledger": ledger, "dataset": "poll", "request_id": "r"}
+    first = private_consensus(PROFILE, **same, time_limit=0)
+    assert release_to_json(private_consensus(PROFILE, **same)) == release_to_json(first)
+    with pytest.raises(BudgetError, match="another request"):
+        private_consensus(PROFILE, **same, effort=0)
+    assert len(ledger.debits("poll")) == 1
