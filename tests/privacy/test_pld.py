@@ -3,11 +3,12 @@
 import math
 from fractions import Fraction
 
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import fft, special, stats
 
 from psephos.errors import ParameterError
 from psephos.privacy import gaussian, pld
@@ -325,3 +326,41 @@ def test_grids_must_agree():
     for parts in ([], [(one, 1), (two, 1)], [(one, 0)]):
         with pytest.raises(ParameterError):
             compose_losses_upper(parts)
+
+
+@pytest.mark.parametrize("size", [2, 60, 243, 625, 1024, 1080])
+def test_transforms_err_less_than_is_allowed_for(size):
+    """Against the transform in balls; docs/proofs/bootstrap.md, lemma 2b."""
+    values = np.random.default_rng(size).exponential(size=size)
+    with flint.ctx.workprec(200):
+        exact = flint.acb.dft([flint.acb(x) for x in values.tolist()])
+        found = fft.fft(values)
+        half = fft.rfft(values)
+        error = sum(abs(flint.acb(z) - w) ** 2 for z, w in zip(found.tolist(), exact, strict=True))
+        error_half = sum(abs(flint.acb(z) - w) ** 2 for z, w in zip(half.tolist(), exact, strict=False))
+        allowed = flint.arb(pld._transform_error(size) * float(np.linalg.norm(values))) ** 2
+        assert error < allowed
+        assert error_half < allowed
+
+
+@pytest.mark.parametrize("times", [1, 2, 7, 60, 500])
+def test_sums_are_within_their_allowance_of_exact_convolution(times):
+    """Masses are dyadic, so that their n-fold convolution is exact in rationals; delta's upper end lies above the truth."""
+    masses = np.array([3, 10, 200, 1024 - 330, 90, 20, 6, 1]) / 1024
+    part = pld.LossDistribution(spacing=0.05, first=-3, masses=masses, infinite=0.0)
+    found = pld.compose_losses_upper([(part, times)])
+    exact = flint.fmpq_poly([flint.fmpq(int(x * 1024), 1024) for x in masses]) ** times
+    law = {i - 3 * times: Fraction(int(c.p), int(c.q)) for i, c in enumerate(exact.coeffs())}
+    away = sum(abs(Fraction(float(x)) - law.get(found.first + j, 0)) for j, x in enumerate(found.masses))
+    outside = sum(x for i, x in law.items() if not 0 <= i - found.first < found.masses.size)
+    assert away <= found.slack
+    assert outside <= found.slack
+    with flint.ctx.workprec(200):
+        for epsilon in (0.0, 0.3, 1.0, 4.0):
+            truth = sum(
+                (flint.arb(x.numerator) / x.denominator * (1 - (flint.arb(epsilon) - i * flint.arb(0.05)).exp()))
+                for i, x in law.items()
+                if i * 0.05 > epsilon
+            )
+            assert flint.arb(found.delta_upper(epsilon)) >= truth
+            assert flint.arb(found.delta_upper(epsilon)) <= truth + 3 * found.slack + truth * 1e-9
