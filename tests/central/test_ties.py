@@ -1,7 +1,7 @@
 """Items that the answers do not tell apart share a place, or come first equally often, whatever their list says.
 
-All seeds are fixed. The chi-square test that each order, or each winner, is equally likely has a level of 1e-6; one order
-or one winner in all of the 36 rankings would be rejected at 1e-15.
+All seeds are fixed. The chi-square test that each order, or each winner, is equally likely has a level of 1e-6; one
+order or one winner in all of the 36 rankings would be rejected at 1e-15.
 """
 
 import itertools
