@@ -1,4 +1,4 @@
-"""Coins are tossed after the debit in every release: they have no say in what is debited, asked or said of noise."""
+"""Coins are tossed after the debit, in every release: they have no say in what is debited, asked or said of noise."""
 
 from fractions import Fraction
 

@@ -345,7 +345,7 @@ def test_transforms_err_less_than_is_allowed_for(size):
 
 @pytest.mark.parametrize("times", [1, 2, 7, 60, 500])
 def test_sums_are_within_their_allowance_of_exact_convolution(times):
-    """Masses are dyadic, so that their n-fold convolution is exact in rationals; delta's upper end lies above the truth."""
+    """Masses are dyadic, so their n-fold convolution is exact in rationals; delta's upper end lies above the truth."""
     masses = np.array([3, 10, 200, 1024 - 330, 90, 20, 6, 1]) / 1024
     part = pld.LossDistribution(spacing=0.05, first=-3, masses=masses, infinite=0.0)
     found = pld.compose_losses_upper([(part, times)])

@@ -28,6 +28,9 @@ which is ``sum_u d_u^2`` itself if H = G. The noise follows the person with the 
 look at no answer, neighbours are within it, so the release is a mixture, with equal weights on both sides, of releases
 that satisfy the guarantee.
 
+This is the edge privacy of Cai, Chakraborty and Wang (2025, "Optimal differentially private ranking from pairwise
+comparisons") where k = 1; they perturb the likelihood, or count wins with noise, at pure epsilon.
+
 **Private graph.** Nothing about a person is public but that there is one, and the cap of k pairs. Then r has the
 sensitivity of :func:`row_sum_sensitivity <psephos.central.borda.row_sum_sensitivity>`, whatever pairs the replaced
 person had, and n, which nobody knows, is a second release: a person adds 1 to at most k of its D entries and another
