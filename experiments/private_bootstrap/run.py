@@ -30,6 +30,7 @@ PARTS = (
     "efficient",
     "levers",
     "non_normal",
+    "choice",
     "census_truth",
     "unstated",
     "monte_carlo",

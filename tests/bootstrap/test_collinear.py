@@ -4,7 +4,7 @@ the others is known as well as without, and what is not has the interval that th
 import numpy as np
 import pytest
 
-from psephos.bootstrap import Design, HuberLoss, private_posterior
+from psephos.bootstrap import Design, HuberLoss, best_method, private_posterior
 from psephos.privacy import InsecureBits
 
 PEOPLE = 50_000
@@ -91,6 +91,30 @@ def test_bounds_of_the_response_may_be_far_too_wide(method):
         widths.append(high[:2] - low[:2])
     assert np.mean(inside) >= 0.8
     assert np.max(widths, axis=0) == pytest.approx([0.03, 0.05], rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "people", "epsilon", "method"),
+    [(2, 50_000, 1, "sandwich"), (10, 5000, 4, "field"), (10, 5000, 1, "field"), (10, 200_000, 4, "sandwich")],
+)
+def test_the_method_goes_by_how_many_coefficients_and_people_there_are(coefficients, people, epsilon, method):
+    loss = HuberLoss(
+        covariates=tuple("abcdefghij"[:coefficients]), covariate_bound=coefficients**0.5, coefficient_box=(-5, 5),
+        scale_box=(1e-5, 10),
+    )  # fmt: skip
+    assert best_method(loss, people=people, epsilon=epsilon, delta="1e-6")[0] == method
+
+
+def test_ten_coefficients_of_five_thousand_people_at_epsilon_1_are_known():
+    """Noisy Newton steps, which ``auto`` took, had the whole box of each."""
+    rng = np.random.default_rng(7)
+    found = {name: rng.uniform(-1, 1, 5000) for name in "abcdefghi"}
+    y = 1 + sum(found.values()) / 2 + rng.normal(0, 0.5, 5000)
+    posterior, _, draws = fitted(found, dict.fromkeys(found, (-1, 1)), y, (-10, 10), method="auto", epsilon=1)
+    assert posterior.method == "field"
+    low, high = ends_of(draws)
+    assert np.mean(high[:10] - low[:10]) < 0.6
+    assert np.mean((low[:10] < [1] + [0.5] * 9) & (high[:10] > [1] + [0.5] * 9)) >= 0.8
 
 
 def test_columns_between_0_and_1_stay_what_they_are():

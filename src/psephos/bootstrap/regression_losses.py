@@ -53,6 +53,7 @@ __all__ = ["SCALE_STRETCH", "HuberLoss", "LogisticLoss", "QuantileLoss"]
 SCALE_STRETCH = math.sqrt(3)
 
 _ROOT_2PI = math.sqrt(2 * math.pi)
+_FIRST_SCALE = 32  # part of the largest scale to start from: with one too small residuals tell little
 _LEAST_LEVEL = 1e-12
 _WINDOW = 3  # bandwidths that a density is read off with
 _SMALL = 1e-8  # below which a quotient of differences is a derivative, to a rounding
@@ -87,7 +88,8 @@ class HuberLoss(Curved, OneRule):
     c, kappa
         Huber's constant and the constant that makes s consistent for the standard deviation of normal errors.
     start
-        p + 1 numbers in the box; default the middle of it (for s the geometric mean).
+        p + 1 numbers in the box; default the middle of it (for s the geometric mean, or a 32nd of the largest if that
+        is more).
     bound_rule
         ``"tight"`` as proved above, or ``"printed"``.
 
@@ -123,7 +125,8 @@ class HuberLoss(Curved, OneRule):
             object.__setattr__(self, name, check_real(getattr(self, name), name, low=1e-100, high=1e100))
         pairs = check_box(self.coefficient_box, covariates, "coefficient_box")
         scale = check_interval(self.scale_box, "scale_box", low=1e-30)
-        _set_box(self, (*pairs, scale), (*(middle(*pair) for pair in pairs), math.sqrt(scale[0]) * math.sqrt(scale[1])))
+        place = max(math.sqrt(scale[0]) * math.sqrt(scale[1]), scale[1] / _FIRST_SCALE)
+        _set_box(self, (*pairs, scale), (*(middle(*pair) for pair in pairs), place))
         tight = max(self.kappa / 2, math.hypot(self.c * self.covariate_bound, (self.c**2 - self.kappa) / 2))
         bound = round_up(tight) if self.bound_rule == "tight" else self.printed_bound
         checked = {

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from psephos._check import check_choice, check_integer, check_real, exact
 from psephos._json import json_text
 from psephos.bootstrap import (
@@ -33,6 +35,7 @@ from psephos.bootstrap import (
     private_posterior,
     read_columns_csv,
 )
+from psephos.bootstrap.box import sharing
 from psephos.bootstrap.design import parse_formula
 from psephos.cli.inputs import read_data
 from psephos.cli.output import note
@@ -180,6 +183,19 @@ class Estimand:
             of_training: Any = {"plan": plan, "accountant": accountant, "progress": progress}
             return private_generator(self.records, self.loss, **of_training, **paid)
         return private_posterior(self.records, self.loss, method=method, **paid)  # type: ignore[arg-type] # checked there
+
+    def sharing(self, sampler: NormalPosterior | FieldPosterior | GeneratorPosterior) -> tuple[tuple[str, ...], ...]:
+        """Groups of coefficients that the data do not tell apart at this budget, by what was released alone."""
+        design = self.model.design
+        if design is None or isinstance(sampler, GeneratorPosterior):
+            return ()
+        directions, width = sampler.hidden_directions(), np.array(sampler.upper) - np.array(sampler.lower)
+        parts = directions / width[:, None]  # of the box; the intercept is another one in the units of the data
+        if design.intercept:
+            coefficients = np.concatenate([np.zeros((len(design.names), 1)), directions[: len(design.names)]], axis=1)
+            moved = design.original_units(coefficients.T)[:, 0]
+            parts[0] = (moved[1:] - moved[0]) / (width[0] * design.response_scale)
+        return tuple(group for group in sharing(sampler.names, parts) if len(group) > 1)
 
     def in_units_of_data(self, draws: PosteriorDraws) -> PosteriorDraws:
         """Coefficients on the columns as they are; of comparisons, scores with mean 0."""

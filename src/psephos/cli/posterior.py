@@ -249,7 +249,7 @@ def posterior(
             )
         drawn = estimand.in_units_of_data(draws_of(release.value, draws, raw=raw_draws))
         unknown = unknown_of(release.value)
-        for line in notes_of(release.value, unknown, drawn, raw=raw_draws):
+        for line in notes_of(release.value, unknown, drawn, estimand.sharing(release.value), raw=raw_draws):
             note(line)
         if output_format == "json":
             text = json_text(release, estimand, drawn, unknown)

@@ -67,10 +67,11 @@ def notes_of(
     sampler: NormalPosterior | FieldPosterior | GeneratorPosterior,
     unknown: tuple[str, ...],
     draws: PosteriorDraws,
+    groups: tuple[tuple[str, ...], ...],
     *,
     raw: bool,
 ) -> list[str]:
-    """What is said of the draws beside them."""
+    """What is said of the draws beside them; ``groups`` of coefficients are those that are not told apart."""
     from psephos.bootstrap import GeneratorPosterior
 
     said = []
@@ -87,6 +88,11 @@ def notes_of(
             f"the data say little at this budget of {', '.join(map(shown, unknown))}: {before}intervals take half of "
             "the parameter's public range, or end where it ends"
         )
+    said += [
+        f"the data do not tell {' and '.join(map(shown, group))} apart at this budget: one may be anything that the "
+        "others make up for, and what they make together is known"
+        for group in groups
+    ]
     if draws.levels is not None and len(draws.levels) > 1 and draws.noncrossing is None and not raw:
         said.append("lines of the quantiles cross: without an intercept they meet where all columns are 0")
     return said
