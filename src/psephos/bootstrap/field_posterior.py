@@ -209,7 +209,7 @@ class FieldPosterior(Saved):
     def hidden_directions(self) -> Floats:
         """As in :meth:`psephos.bootstrap.NormalPosterior.hidden_directions`: ``(d, u)``."""
         told = self.found(4, self.knots, np.random.default_rng(0)).told
-        values, vectors = np.linalg.eigh(told.min(axis=0) if len(told) == 1 else told.mean(axis=0))
+        values, vectors = np.linalg.eigh(told.mean(axis=0))
         rest = vectors[:, values < 1 - 1e-6] if (values > 1e-6).any() else vectors[:, :0]
         return np.concatenate([self.hidden, self.frame @ rest], axis=1)
 
