@@ -1,6 +1,6 @@
 """What blocking does to a posterior: Figure 2 of "Private Generative Bootstrap via Blocking" (the document).
 
-    python experiments/private_bootstrap/blocking.py
+    python experiments/private_bootstrap/run.py blocking
 
 No privacy here. Linear regression in closed form: five normal covariates, normal errors, theta_j = (-1)^j / (1 + j),
 ridge 1e-4. Blocked posteriors with 20 blocks, or with blocks of 10 records, at gamma = 1 and gamma*, against the
@@ -18,10 +18,6 @@ how many of the five intervals hold the truth; ``floor`` is the distance between
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
-import tempfile
 import zlib
 from pathlib import Path
 from statistics import NormalDist
@@ -29,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from summaries import Rows
 
 from psephos.bootstrap.blocks import (
     RidgeRegression,
@@ -39,7 +36,6 @@ from psephos.bootstrap.blocks import (
     wasserstein_rate,
 )
 
-HERE = Path(__file__).parent
 CELL = ("records", "replicate")
 SIZES = (100, 200, 400, 800, 1600)
 REPLICATES, DRAWS = 300, 20_000
@@ -52,16 +48,11 @@ Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 TARGET = RidgeRegression(ridge=1e-4)
 
 Floats = NDArray[np.float64]
-Rows = list[dict[str, str]]
 
 
-def cells(*, quick: bool, replicates: int = REPLICATES) -> list[dict[str, object]]:
-    sizes, count = ((100, 200), 3) if quick else (SIZES, replicates)
+def cells(*, quick: bool) -> list[dict[str, object]]:
+    sizes, count = ((100, 200), 3) if quick else (SIZES, REPLICATES)
     return [{"records": n, "replicate": r} for r in range(count) for n in sizes]
-
-
-def replicates(_: dict[str, object], *, quick: bool) -> int:  # noqa: ARG001 - a cell is a replicate
-    return 1
 
 
 def blocks_of(design: str, records: int) -> int:
@@ -84,17 +75,16 @@ def held(draws: Floats) -> dict[str, int]:
     return {"quantile": int(((low <= TRUTH) & (high >= TRUTH)).sum()), "normal": int((off <= reach).sum())}
 
 
-def measure(cell: dict[str, object], *, count: int = 1, seed: int = 1, draws: int = DRAWS) -> list[dict[str, object]]:
-    """The replicate that a cell is; ``count`` is 1."""
-    del count
+def measure(cell: dict[str, object]) -> dict[str, object]:
+    """The replicate that a cell is."""
     n, replicate = int(str(cell["records"])), int(str(cell["replicate"]))
-    rng = np.random.default_rng([seed, zlib.crc32(repr(("blocking", n, replicate)).encode())])
+    rng = np.random.default_rng([1, zlib.crc32(repr(("blocking", n, replicate)).encode())])
     x = rng.normal(size=(n, len(TRUTH)))
     records = (x, x @ TRUTH + rng.normal(size=n))
-    ordinary = bayesian_bootstrap(records, TARGET, draws=draws, rng=rng)
+    ordinary = bayesian_bootstrap(records, TARGET, draws=DRAWS, rng=rng)
     half = len(ordinary) // 2
     halves = (np.sort(part, axis=0) for part in (ordinary[:half], ordinary[half : 2 * half]))
-    row: dict[str, object] = {"records": n, "replicate": replicate, "draws": draws}
+    row: dict[str, object] = {"records": n, "replicate": replicate, "draws": DRAWS}
     row |= {"floor": f"{distance(*halves) / 2**0.5:.4g}"}
     row |= {f"ordinary_{name}": value for name, value in held(ordinary).items()}
     total, ordinary = ordinary.var(axis=0).sum(), np.sort(ordinary, axis=0)
@@ -103,13 +93,13 @@ def measure(cell: dict[str, object], *, count: int = 1, seed: int = 1, draws: in
         partition = random_partition(n, blocks, rng)
         for name in GAMMAS:
             gamma = gamma_of(name, n, blocks)
-            blocked = blocked_bootstrap(records, TARGET, partition=partition, gamma=gamma, draws=draws, rng=rng)
+            blocked = blocked_bootstrap(records, TARGET, partition=partition, gamma=gamma, draws=DRAWS, rng=rng)
             found: dict[str, object] = {
                 "w1": f"{distance(np.sort(blocked, axis=0), ordinary):.4g}",
                 "ratio": f"{blocked.var(axis=0).sum() / total:.4g}",
             }
             row |= {f"{design}_{name}_{key}": value for key, value in (found | held(blocked)).items()}
-    return [row]
+    return row
 
 
 def column(rows: Rows, records: int, name: str) -> Floats:
@@ -212,66 +202,3 @@ def draw(rows: Rows, path: Path) -> None:
         axes.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
-
-
-def read(path: Path) -> Rows:
-    if not path.exists():
-        return []
-    with path.open() as stream:
-        return list(csv.DictReader(stream))
-
-
-def state(folder: Path, part: str, stated: dict[str, Any]) -> None:
-    """A part of ``expected.json``; the others stay."""
-    path = folder / "expected.json"
-    parts = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(parts | {part: stated}, indent=2) + "\n")
-
-
-def main(
-    *, replicates: int = REPLICATES, draws: int = DRAWS, out: Path = HERE, seed: int = 1, quick: bool = False
-) -> dict[str, Any]:
-    """Measure what ``out/blocking.csv`` lacks, a row at a time; then the picture and the verdict."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "blocking.csv"
-    wanted = cells(quick=quick, replicates=replicates)
-    found = {(row["records"], row["replicate"]): row for row in read(path) if int(row["draws"]) == draws}
-    for done, cell in enumerate(wanted):
-        if (str(cell["records"]), str(cell["replicate"])) in found:
-            continue
-        rows = measure(cell, seed=seed, draws=draws)
-        new = not path.exists()
-        with path.open("a", newline="") as stream:
-            writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerows(rows)
-        if done % 100 == 0:
-            print(f"{done} of {len(wanted)} rows", flush=True)
-    keys = {(str(cell["records"]), str(cell["replicate"])) for cell in wanted}
-    rows = [row for row in read(path) if (row["records"], row["replicate"]) in keys and int(row["draws"]) == draws]
-    draw(rows, out / "blocking.png")
-    stated = verdict(rows)
-    if not quick:
-        state(out, "blocking", stated)
-    return stated
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few replicates, into a new folder")
-    parser.add_argument("--replicates", type=int, default=REPLICATES)
-    parser.add_argument("--draws", type=int, default=DRAWS)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="a folder; this one by default, a new one with --quick")
-    arguments = parser.parse_args()
-    folder = arguments.output or (Path(tempfile.mkdtemp(prefix="blocking_")) if arguments.quick else HERE)
-    result = main(
-        replicates=arguments.replicates,
-        draws=arguments.draws,
-        out=folder,
-        seed=arguments.seed,
-        quick=arguments.quick,
-    )
-    print(json.dumps({"blocking": result}, indent=2))
-    print(f"written to {folder}")

@@ -70,13 +70,18 @@ def columns() -> dict[str, Floats]:
 
 
 @lru_cache
-def reference() -> Floats:
-    """(levels, 4): the fit without privacy, in the document's units."""
+def without_privacy() -> tuple[Floats, Floats]:
+    """(levels, 4) each: the fit without privacy and its standard errors, in the document's units."""
     from statsmodels.regression.quantile_regression import QuantReg
 
     data = columns()
     x = np.column_stack([np.ones(len(data["educ"])), data["educ"], data["exper"], data["black"]])
-    return np.array([QuantReg(data["logwk"], x).fit(q=tau, max_iter=5000).params for tau in LEVELS]) * UNITS
+    fits = [QuantReg(data["logwk"], x).fit(q=tau, max_iter=5000) for tau in LEVELS]
+    return np.array([fit.params for fit in fits]) * UNITS, np.array([fit.bse for fit in fits]) * UNITS
+
+
+def reference() -> Floats:
+    return without_privacy()[0]
 
 
 def sampled(wanted: Cell) -> PosteriorDraws:
@@ -154,7 +159,8 @@ def verdict(rows: Rows) -> dict[str, Any]:
 
 
 def draw(rows: Rows, path: Path) -> None:
-    """Above, coefficients over the levels (Figure 5); below, within-run and between-run spread (Figure 6)."""
+    """Above, coefficients over the levels (Figure 5); below, spread against the standard error of a fit without
+    privacy (Figure 6)."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -177,6 +183,7 @@ def draw(rows: Rows, path: Path) -> None:
         axis.plot(LEVELS, exact, "k--", linewidth=1, label="without privacy")
         axis.set_title(f"{name}, epsilon = 1")
     axes[0, 0].legend(fontsize=8)
+    errors = without_privacy()[1][:, 1:].T.ravel()
     for index, method in enumerate(shown):
         runs = pick(rows, method=method, epsilon=1)
         within, between = [], []
@@ -187,15 +194,12 @@ def draw(rows: Rows, path: Path) -> None:
                 )
                 within.append(np.sqrt((sd**2).mean()))
                 between.append(mean.std(ddof=1) if len(mean) > 1 else np.nan)
-        place = np.arange(len(within))
         for axis, values in zip(axes[1], (within, between, np.hypot(within, between)), strict=True):
-            axis.plot(place, values, "o", color=f"C{index}", label=method, markersize=4)
+            axis.plot(errors, values, "o", color=f"C{index}", label=method, markersize=4)
     for axis, title in zip(axes[1], ("within a run", "between runs", "total"), strict=True):
-        axis.set_yscale("log")
+        axis.axline((0.01, 0.01), slope=1, color="#888888", linewidth=0.8)
+        axis.set(xscale="log", yscale="log", xlabel="standard error without privacy")
         axis.set_title(f"standard deviation {title}")
-        axis.set_xticks(
-            range(15), [f"{name} {level}" for name in VARIABLES for level in LEVELS], rotation=90, fontsize=7
-        )
     axes[1, 0].legend(fontsize=8)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

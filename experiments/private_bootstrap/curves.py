@@ -1,6 +1,6 @@
 """Privacy curves: Figure 1 of "Private Generative Bootstrap via Blocking" (the document), and two panels more.
 
-    python experiments/private_bootstrap/curves.py
+    python experiments/private_bootstrap/run.py curves
 
 delta_*(epsilon) of Proposition 2.2 (its own conversion, its constants as printed), varying (a) n, (b) S at gamma = 1,
 (c) sigma and (d) the truncation order J of the moments. The document names no values; these start from its regression:
@@ -18,20 +18,15 @@ stopped: a minute or two on one core.
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
 import math
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from blocking import Rows, read, state
+from summaries import Rows
 
 from psephos.bootstrap import BlockedTraining, Method, PaperBound, delta_upper
 from psephos.bootstrap.blocks import gamma_star
 
-HERE = Path(__file__).parent
 CELL = ("panel", "curve", "method")
 EPSILONS = tuple(f"{quarter / 4:g}" for quarter in range(1, 17))
 TITLES = {
@@ -71,9 +66,8 @@ def replicates(_: dict[str, object], *, quick: bool) -> int:  # noqa: ARG001 - n
     return 1
 
 
-def measure(cell: dict[str, object], *, count: int = 1, seed: int = 1) -> list[dict[str, object]]:
-    """The points of a curve; ``count`` and ``seed`` do nothing."""
-    del count, seed
+def measure(cell: dict[str, object]) -> list[dict[str, object]]:
+    """The points of a curve."""
     records, blocks = int(str(cell["records"])), int(str(cell["blocks"]))
     training = BlockedTraining(
         records=records,
@@ -166,47 +160,3 @@ def draw(rows: Rows, path: Path) -> None:
         axes.set_ylabel("log10 delta")
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
-
-
-def main(*, out: Path = HERE, quick: bool = False) -> dict[str, Any]:
-    """Compute what ``out/curves.csv`` lacks, a curve at a time; then the picture and the verdict."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "curves.csv"
-    found: dict[tuple[str, ...], list[dict[str, object]]] = {}
-    for row in read(path):
-        found.setdefault(tuple(row[key] for key in CELL), []).append(dict(row))
-    rows: list[dict[str, object]] = []
-    for cell in cells(quick=quick):
-        points = found.get(tuple(str(cell[key]) for key in CELL), [])
-        same = len(points) == len(EPSILONS) and all(str(points[0][key]) == str(value) for key, value in cell.items())
-        rows += points if same else measure(cell)
-        if not same:
-            write(path, rows)
-    write(path, rows)
-    stored = read(path)
-    draw(stored, out / "curves.png")
-    if quick:
-        return {}
-    stated = verdict(stored)
-    state(out, "curves", stated)
-    return stated
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> None:
-    """All rows at once: a run that is stopped leaves a whole file."""
-    new = path.with_suffix(".new")
-    with new.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    new.replace(path)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="without the joint privacy loss, into a new folder")
-    parser.add_argument("--output", type=Path, help="a folder; this one by default, a new one with --quick")
-    arguments = parser.parse_args()
-    folder = arguments.output or (Path(tempfile.mkdtemp(prefix="curves_")) if arguments.quick else HERE)
-    print(json.dumps({"curves": main(out=folder, quick=arguments.quick)}, indent=2))
-    print(f"written to {folder}")

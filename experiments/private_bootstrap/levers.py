@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import regression
-from summaries import Rows, measures, pick, stated
+from summaries import Rows, error_bars, measures, pick, stated
 
 from psephos.bootstrap import (
     NetworkShape,
@@ -135,7 +135,7 @@ def draw(rows: Rows, path: Path) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     for axis, name in zip(axes, ("mae", "width"), strict=True):
         values = [one[name] for one in found.values()]
-        errors = [2 * one[f"{name}_se"] for one in found.values()]
+        errors = error_bars(found.values(), name)
         axis.errorbar(values, np.arange(len(found)), xerr=errors, fmt="o", markersize=4)
         axis.set_yticks(np.arange(len(found)), list(found), fontsize=8)
         axis.invert_yaxis()

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from summaries import NAMES, Rows, beside, measures, pick, published, stated
+from summaries import NAMES, Rows, beside, error_bars, measures, pick, published, stated
 
 from psephos.bootstrap import (
     HuberLoss,
@@ -213,7 +213,7 @@ def cells(*, quick: bool) -> list[Cell]:
     return [one for method, count in REPLICATES.items() for one in cells_of(method, replicates=count, quick=quick)]
 
 
-def summary(rows: Rows, coordinates: Sequence[int] = (0, 1, 2), **wanted: object) -> dict[str, float]:
+def summary(rows: Rows, coordinates: Sequence[int] = (0, 1, 2), **wanted: object) -> dict[str, Any]:
     return stated(measures(pick(rows, **wanted), BETA, coordinates))
 
 
@@ -222,7 +222,7 @@ def name_of(noise: str, n: int, epsilon: int) -> str:
 
 
 def verdict(rows: Rows) -> dict[str, Any]:
-    """Table S2, each cell beside the document's, and how far apart they are at most."""
+    """Tables S2 to S5: each cell beside the document's, how far apart they are at most, and the same by coefficient."""
     result: dict[str, Any] = {}
     for method in dict.fromkeys(row["method"] for row in rows):
         found = {}
@@ -234,6 +234,24 @@ def verdict(rows: Rows) -> dict[str, Any]:
         result[method] = found | {
             f"most {name} apart": max(one[f"{name} apart"] for one in found.values()) for name in ("mae", "width")
         }
+        result[method]["by coefficient"] = {
+            f"beta{j + 1}": by_coefficient(pick(rows, method=method), method, j) for j in range(3)
+        }
+    return result
+
+
+def by_coefficient(rows: Rows, method: str, j: int) -> dict[str, Any]:
+    """One of Tables S3 to S5: in how many cells ours and the document's agree, and how far apart they are at most."""
+    found = []
+    for noise, n, epsilon in itertools.product(NOISES, SIZES, EPSILONS):
+        facts = {"noise": noise, "n": n, "epsilon": epsilon}
+        if mine := pick(rows, **facts):
+            theirs = published("regression", coefficient=f"beta{j + 1}", method=method, **facts)
+            found.append(beside(stated(measures(mine, BETA, (j,))), theirs))
+    result: dict[str, Any] = {"cells": len(found)}
+    for name in ("mae", "width"):
+        apart = [one[f"{name} apart"] for one in found]
+        result |= {f"{name} within 3 standard errors": sum(a <= 3 for a in apart), f"most {name} apart": max(apart)}
     return result
 
 
@@ -261,7 +279,7 @@ def draw_cells(series: Mapping[str, Rows], path: Path) -> None:
         cells = [stated(measures(pick(rows, noise=w, n=n, epsilon=e), BETA, (0, 1, 2))) for w, n, e in places]
         for axis, name in zip(axes, NAMES, strict=True):
             centre = [cell[name] for cell in cells]
-            errors = [2 * cell[f"{name}_se"] for cell in cells]
+            errors = error_bars(cells, name)
             axis.errorbar(at, centre, yerr=errors, fmt="o", markersize=4, label=label, color=f"C{index}")
             if label in METHODS:
                 theirs = [

@@ -3,8 +3,9 @@
     python experiments/private_bootstrap/run.py [PART ...] [--workers 2]
 
 measures each part, one replicate at a time, into ``PART.csv`` and goes on where it stopped; then draws ``PART.png``
-and prints what ``expected.json`` states. A part is described in the file of its name. ``--quick`` runs a few replicates
-of a few cells into a folder of its own. Everything is simulated from keys: nothing here is a release.
+and prints what ``expected.json`` states. The last column of a row, ``code``, says which code made it. A part is
+described in the file of its name. ``--quick`` runs a few replicates of a few cells into a folder of its own.
+Everything is simulated from keys: nothing here is a release.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import csv
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -20,6 +22,8 @@ from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from summaries import read
 
 HERE = Path(__file__).parent
 PARTS = (
@@ -36,18 +40,12 @@ PARTS = (
     "monte_carlo",
     "concentration",
     "exponential_family",
+    "effective_sizes",
     "census",
     "natality",
 )
 
 Row = dict[str, Any]
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open() as stream:
-        return list(csv.DictReader(stream))
 
 
 def key_of(row: Row, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -63,6 +61,17 @@ class Table:
             text = path.read_text()
             path.write_text(text[: text.rfind("\n") + 1])
 
+    def drop(self, code: str) -> None:
+        """Forget what a version of the code made."""
+        rows = read(self.path)
+        if kept := [row for row in rows if row["code"] != code]:
+            with self.path.open("w", newline="") as stream:
+                writer = csv.DictWriter(stream, list(kept[0]), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(kept)
+        elif rows:
+            self.path.unlink()
+
     def add(self, row: Row) -> None:
         fresh = not self.path.exists() or not self.path.stat().st_size
         with self.path.open("a", newline="") as stream:
@@ -72,24 +81,37 @@ class Table:
             writer.writerow(row)
 
 
+def version_of_the_code() -> str:
+    """The start of git's name for the folder ``src`` as committed, with ``+`` where files differ from it.
+
+    A commit has it if ``git rev-parse COMMIT:src`` begins with it.
+    """
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603, S607
+
+    return git("rev-parse", "HEAD:src")[:12] + ("+" if git("status", "--porcelain", "--", ":/src") else "")
+
+
 def run(part: str, path: Path, *, quick: bool, workers: int) -> None:
     """Measure the cells that the table lacks."""
     module = import_module(part)
     table = Table(path)
     known = {key_of(row, module.CELL) for row in read(path)}
+    code = {"code": version_of_the_code()}
     todo = [cell for cell in module.cells(quick=quick) if key_of(cell, module.CELL) not in known]
     if workers == 1:
         for cell in todo:
-            for row in _measured(part, cell):
-                table.add(row)
+            for row in measured(part, cell):
+                table.add(row | code)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(_measured, part, cell) for cell in todo]):
+        for done in as_completed([pool.submit(measured, part, cell) for cell in todo]):
             for row in done.result():
-                table.add(row)
+                table.add(row | code)
 
 
-def _measured(part: str, cell: Row) -> list[Row]:
+def measured(part: str, cell: Row) -> list[Row]:
     """A cell's rows, all with the same columns: those of its key first."""
     measure: Callable[[Row], Row | list[Row]] = import_module(part).measure
     rows = measure(cell)
@@ -101,6 +123,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--again", metavar="CODE", help="measure again what this version of the code made")
     parser.add_argument("--state", action="store_true", help="write what the rows say into expected.json")
     parser.add_argument("--output", type=Path, help="a folder; this one by default, a new one with --quick")
     arguments = parser.parse_args()
@@ -114,6 +137,8 @@ def main() -> None:
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     for part in arguments.parts or PARTS:
         path = folder / f"{part}.csv"
+        if arguments.again:
+            Table(path).drop(arguments.again)
         run(part, path, quick=arguments.quick, workers=arguments.workers)
         module, rows = import_module(part), read(path)
         module.draw(rows, folder / f"{part}.png")

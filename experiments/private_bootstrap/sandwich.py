@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import regression
 from numpy.typing import NDArray
-from summaries import NAMES, Rows, pick, published
+from summaries import NAMES, Rows, error_bars, pick, published
 
 from psephos.bootstrap import PosteriorMethod, private_posterior
 from psephos.errors import PrivacyWarning
@@ -111,7 +111,7 @@ def draw_cells(found: dict[str, Any], path: Path, *, label: str) -> None:
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     for axis, name in zip(axes, NAMES, strict=True):
         ours = [cell["ours"] for cell in found.values()]
-        errors = [2 * one[f"{name}_se"] for one in ours]
+        errors = error_bars(ours, name)
         axis.errorbar(range(len(ours)), [one[name] for one in ours], yerr=errors, fmt="o", markersize=4, label=label)
         theirs = [cell["document"][name] for cell in found.values()]
         axis.plot(range(len(theirs)), theirs, "o", markersize=8, fillstyle="none", color="C1", label="document, PGBB")

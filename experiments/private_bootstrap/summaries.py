@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +45,26 @@ def measures(rows: Rows, truth: Floats, coordinates: Sequence[int]) -> Floats:
     return found / len(coordinates)
 
 
-def stated(found: Floats) -> dict[str, float]:
-    """Means over the replicates, with standard errors."""
+def stated(found: Floats) -> dict[str, Any]:
+    """Means over the replicates, with standard errors; those of a single replicate are not known."""
     count = len(found)
-    error = found.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.zeros(3)
-    result: dict[str, float] = {}
+    error = found.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else (None,) * 3
+    result: dict[str, Any] = {}
     for name, value, se in zip(NAMES, found.mean(axis=0), error, strict=True):
-        result |= {name: float(f"{value:.4g}"), f"{name}_se": float(f"{se:.2g}")}
+        result |= {name: float(f"{value:.4g}"), f"{name}_se": None if se is None else float(f"{se:.2g}")}
     return result | {"replicates": count}
 
 
-def beside(ours: Mapping[str, float], theirs: Mapping[str, str]) -> dict[str, Any]:
+def error_bars(found: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    """Two standard errors each; nothing where none is known."""
+    return [2 * (one[f"{name}_se"] or 0.0) for one in found]
+
+
+def beside(ours: Mapping[str, Any], theirs: Mapping[str, str]) -> dict[str, Any]:
     """Our figures, the document's, and how many combined standard errors lie between.
 
     The document rounds: half a unit of its last digit is no difference, and a standard error printed as 0 is taken for
-    0.
+    0. Of a single replicate of ours nothing is said.
     """
     result: dict[str, Any] = {"ours": dict(ours), "document": {}}
     for name in NAMES:
@@ -67,6 +72,9 @@ def beside(ours: Mapping[str, float], theirs: Mapping[str, str]) -> dict[str, An
         if name == "coverage":
             continue
         result["document"][name + "_se"] = float(theirs[name + "_se"])
+        if ours[name + "_se"] is None:
+            result[f"{name} apart"] = None
+            continue
         half = 0.5 * 10.0 ** -len(theirs[name].partition(".")[2])
         gap = max(abs(ours[name] - float(theirs[name])) - half, 0.0)
         combined = math.hypot(ours[name + "_se"], float(theirs[name + "_se"]))

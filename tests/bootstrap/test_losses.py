@@ -468,7 +468,7 @@ def test_comparisons_that_cannot_be_records():
     with pytest.raises(ParameterError, match="do not say who gave them"):
         comparison_records(table, max_comparisons=9)
     named = dataclasses.replace(table, person=np.array([0, 0]), persons=("p",))
-    with pytest.raises(ParameterError, match="max_comparisons must be a whole number >= 1, got 0"):
+    with pytest.raises(ParameterError, match="max_comparisons must be a whole number >= 1 and <= 1000000, got 0"):
         comparison_records(named, max_comparisons=0)
     with pytest.raises(ParameterError, match="weights are not used here"):
         comparison_records(dataclasses.replace(named, weight=(1, 2)), max_comparisons=9)
