@@ -577,6 +577,7 @@ def test_the_default_accountant_counts_minibatches_at_tiny_deltas_too(epsilon, d
     assert epsilon_of(MEANS.event(found.sigma), delta) <= Fraction(epsilon)
 
 
+@pytest.mark.slow
 def test_what_no_noise_can_meet_names_epsilon_and_delta_as_given():
     with pytest.raises(ParameterError, match=r"'paper', got epsilon 1e-149 and delta 1e-300"):
         calibrate_sigma(MEANS, epsilon="1e-149", delta="1e-300", method="paper")
