@@ -145,6 +145,8 @@ class _Fit:
         quantiles = loss if isinstance(loss, QuantileLoss) else None
         people.find_frame(shares[:2])
         whole = people.frame
+        # Budgets must not look at outcomes: as many places whatever is left out.
+        half = math.ceil(max(_LEAST_POINTS, _POINTS * (whole.shape[1] + 1)) / (2 if len(people.levels) == 1 else 4))
         people.frame = whole[:, ~people.weak]
         before, _ = find_pilot(people, shares[2:-4])
         of_curvature, of_middle, of_scores, of_rounds = shares[-4:]
@@ -204,7 +206,7 @@ class _Fit:
             guarantee=self.guarantee,
             secure=is_secure(people.bits),
         )
-        offsets = self._first_offsets(shapes, place - before, noise)
+        offsets = self._first_offsets(shapes, place - before, noise, half)
         for index, part in enumerate(rounds):
             points = places[:, None] + np.concatenate([offsets, -offsets], axis=1)
             posterior = self._measured(posterior, points, of_rounds * part)
@@ -229,10 +231,9 @@ class _Fit:
         loss = self.people.loss
         return np.clip(self.centre + self.length * points @ self.people.frame.T, loss.lower, loss.upper)
 
-    def _first_offsets(self, shapes: Floats, step: Floats, noise: float) -> Floats:
-        """As far as the Newton step may be off, about, by its noise or by half of its length: ``(K, m, r)``."""
-        knots, r = len(shapes), shapes.shape[-1]
-        half = math.ceil(max(_LEAST_POINTS, _POINTS * (r + 1)) / (2 if knots == 1 else 4))
+    def _first_offsets(self, shapes: Floats, step: Floats, noise: float, count: int) -> Floats:
+        """As far as the Newton step may be off, about, by its noise or by half of its length: ``(K, count, r)``."""
+        r = shapes.shape[-1]
         steps = step @ np.linalg.pinv(self.people.frame).T / self.length
         found = []
         for shape, moved, variance in zip(shapes, steps, self._score_variances(), strict=True):
@@ -241,7 +242,7 @@ class _Fit:
             factor = np.asarray(
                 np.linalg.qr(np.concatenate([spread, moved[None] / 2]), mode="r")
             ).T  # of their squares, added up
-            ways = self.rng.standard_normal((half, r))
+            ways = self.rng.standard_normal((count, r))
             ways *= math.sqrt(r) / np.linalg.norm(ways, axis=1, keepdims=True)
             found.append(_WIDE * ways @ factor.T)
         return np.array(found)
