@@ -187,3 +187,43 @@ def test_without_a_list_no_cell_of_another_column_becomes_an_item(put, name, cle
     if set(profile.items) == set(ITEMS):
         order = [profile.items.index(item) for item in ITEMS]
         assert (pairwise_margins(profile)[order][:, order] == pairwise_margins(WANTED)).all()
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["Your first choice,Your second choice,Reason for third choice", "First choice,Second choice,Third place of work",
+     "Choice 1,Choice 2,Position 3"],
+)  # fmt: skip
+def test_a_column_that_is_named_otherwise_is_no_further_position(put, names):
+    path = put("x.csv", names + "\n" + "Tea,Coffee,SECRET\nCoffee,Tea,SECRET\n" * 2)
+    with pytest.raises(DataError, match="named alike: name them with --columns"):
+        read_ballots_csv(path)
+    two = read_ballots_csv(path, columns=",".join(names.split(",")[:2]))
+    assert two.items == ("Coffee", "Tea")
+
+
+def test_an_optional_last_choice_is_one(put):
+    path = put("x.csv", "Your first choice,Your second choice (optional)\nTea,Coffee\nTea,\n")
+    assert read_ballots_csv(path, items=ITEMS).people == 2
+
+
+@pytest.mark.parametrize("name", ["Total", "Average:", " grand total"])
+def test_a_row_of_totals_is_nobody(put, name):
+    path = put("x.csv", f"Name,Tea,Coffee,Water\nAna,1,2,3\nBo,1,2,3\n{name},1,2,3\n")
+    for options in ({"items": ITEMS}, {"person_column": "Name"}):
+        with pytest.raises(DataError, match=r"x.csv:4: the last row is called .* hardly a ballot"):
+            read_ballots_csv(path, **options)
+
+
+def test_a_rating_beside_places_is_noted(put):
+    rows = [f"{order},{k % 3 + 1}" for k, order in enumerate(["1,2,3", "2,1,3"] * 10)]
+    profile = read_ballots_csv(put("x.csv", "\n".join(["Tea,Coffee,Water,Satisfaction", *rows])))
+    assert any("'Satisfaction' may be no item" in note for note in profile.notes)
+    tied = read_ballots_csv(put("x.csv", "Tea,Coffee,Water,Milk\n" + "1,2,3,3\n2,1,3,3\n" * 3))
+    assert tied.notes == ()
+
+
+def test_a_blank_person_is_told_as_such(put):
+    path = put("x.csv", "Email,Tea,Coffee,Water\na@example.org,1,2,3\n,1,2,3\n")
+    with pytest.raises(DataError, match=r"x.csv:3: .* '' in the column 'Email' names nobody: fill it in"):
+        read_ballots_csv(path, items=ITEMS, person_column="Email")

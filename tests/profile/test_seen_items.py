@@ -13,10 +13,12 @@ PRIVATE = [
     "2024-05-01T10:11:12Z", "5/1/2024 10:11:12", "01.05.2024", "Mon, 5 May 2024", "5-May-24", "May 5", "10:30",
     "192.168.0.1", "fe80::1:2:3", "+49 170 1234567", "(030) 123-4567", "12", "1.5", "1,5", "-3", "1e5", "12%",
     "123e4567-e89b-12d3-a456-426614174000", "deadbeefdeadbeef12", "Tea;Coffee;Water;",
+    "Other: my boss Bob", "Other (please specify): cola", "other - cola",
 ]  # fmt: skip
 PUBLIC = [
     "tea", "7-Up", "49ers", "GPT-4", "GPT 3.5", "Weaver 12k", "Airoboros L2 70B", "Llama-2-7b", "Decaf 5", "Marble 3",
     "Mayo 5", "March", "24/7", "9/11", "1st", "O'Neil", "x, y", "=1+1", "3D", "@home", "AC/DC", "Route 66", "facade",
+    "Other", "Others", "Other:", "Otherwise (a band)", "Another: story",
 ]  # fmt: skip
 
 
@@ -63,3 +65,13 @@ def test_comparisons_count_people_where_they_are_known(put):
     numbers = Comparisons.from_columns(["1", "2"], [0, 0], [1, 1], [1, 1], items_source="seen")
     with pytest.raises(DataError, match="'1' looks like a number"):
         numbers.with_items_public()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_which_spelling_is_published_does_not_depend_on_the_order_of_rows(put, order):
+    rows = ["green  tea,milk", "green tea,milk", "milk,green   tea"][::order]
+    ballots = read_ballots_csv(put("x.csv", "\n".join(["rank1,rank2", *rows])))
+    assert ballots.items == ("green tea", "milk")
+    assert ballots.notes == tuple(f"x.csv: {name!r} taken as 'green tea'" for name in ("green   tea", "green  tea"))
+    duels = read_comparisons_csv(put("y.csv", "\n".join(["left,right,winner", *(f"{row},left" for row in rows)])))
+    assert duels.items == ("green tea", "milk")

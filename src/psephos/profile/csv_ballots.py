@@ -26,6 +26,8 @@ __all__ = ["read_ballots_csv", "write_ballots_csv"]
 
 #: What a column of persons holds where it names nobody.
 _NOBODY = ("", "-", "n/a", "nan", "null", "<na>", "anonymous")
+#: What a row is called that spreadsheets and form tools put below the answers.
+_SUMMARY = ("total", "totals", "grand total", "sum", "average", "mean", "median")
 
 
 def read_ballots_csv(
@@ -126,7 +128,10 @@ def _read_rows(table: Table, header: BallotColumns, collect: Rows, repairs: Repa
     last: dict[str, tuple[tuple[str, ...], int]] = {}
     cells: dict[tuple[str, ...], tuple[str, ...]] = {}  # people who say the same share their cells
     replaced = 0
+    called = ""
     for row in table:
+        first = next((i for i, cell in enumerate(row) if cell.strip()), -1)
+        called = "" if first < 0 or first in header.body else row[first]
         body = tuple(row[i] for i in header.body)
         if header.person is None:
             count = 1 if header.count is None else repairs.count(whole_number(row[header.count]), table.line)
@@ -135,12 +140,17 @@ def _read_rows(table: Table, header: BallotColumns, collect: Rows, repairs: Repa
             continue
         who = fold(row[header.person]).casefold()
         if who in _NOBODY or (who in last and not header.named):
-            hint = "" if who in _NOBODY else f"; --person-column {table.columns[header.person]!r} keeps the last"
-            rule = f"one person gives one ballot; {who!r} is blank or answered before{hint}"
+            named = table.columns[header.person]
+            what = f"answered before; --person-column {named!r} keeps the last"
+            if who in _NOBODY:
+                what = f"in the column {named!r} names nobody: fill it in, or --ignore {named!r}"
+            rule = f"one person gives one ballot, and {who!r} {what}"
             repairs.faults.add(rule, table.line)
             continue
         replaced += who in last
         last[who] = (cells.setdefault(body, body), table.line)
+    if fold(called).casefold().strip(" :") in _SUMMARY:
+        repairs.faults.add(f"the last row is called {called.strip()!r}, and is hardly a ballot: remove it", table.line)
     for body, line in last.values():
         collect.add(body, 1, line)
     if replaced > MOST_VOID * (replaced + len(last)) and not repairs.allow_void:

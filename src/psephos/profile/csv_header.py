@@ -38,6 +38,7 @@ _NTH = rf"(?:(?P<nth>[0-9]+)(?:st|nd|rd|th)|(?P<word>{'|'.join(_WORDS)}))"
 _ORDINAL = re.compile(
     rf"{_NOUN}(?: n[or])?[ _.#-]*(?P<digits>[0-9]+)|(?:{_NOUN} )?{_NTH}(?:[ _-]*(?:{_NOUN}|place))?", re.IGNORECASE
 )
+_OPTIONAL = re.compile(r"\W+(?:optional|required|if any)\W*$")
 _INSIDE = re.compile(rf"(?:^|.*?\W){_NTH}[ _-]+(?:{_NOUN}|place)(?:\W.*|$)", re.IGNORECASE | re.DOTALL)
 
 _WHO = re.compile(
@@ -82,6 +83,20 @@ def ordinal(text: str, *, bare: bool = False, inside: bool = False) -> int | Non
     else:
         digits = match.groupdict().get("digits") or match["nth"]
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else None
+
+
+def _framed(text: str) -> str:
+    """What stands around the number in the name of a position: the same for all positions of one question.
+
+    >>> _framed("Your third choice (optional)"), _framed("Reason for third choice"), _framed("rank_2"), _framed("2nd")
+    ('your # choice', 'reason for # choice', 'rank', '')
+    """
+    plain = _OPTIONAL.sub("", fold(text).casefold()).strip(" *:?.")
+    if not _ORDINAL.fullmatch(plain) and (inside := _INSIDE.fullmatch(plain)):
+        start, end = inside.span(inside.lastgroup or 0)
+        return f"{plain[:start].strip()} # {plain[end:].strip(' _-')}".strip()
+    noun = re.search(rf"{_NOUN}|place", plain)
+    return noun[0] if noun else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +335,10 @@ class _Header:
         ordered = sorted(found, key=lambda i: found[i])
         values = [found[i] for i in ordered]
         torn = not chosen and any(set(where) & set(found) and set(where) - set(found) for where in self.grids.values())
-        whole = values == list(range(1, len(values) + 1)) and not torn
+        frames = {_framed(self.labels[i]) for i in found} - {""}
+        # "Reason for third choice" is none after "Your second choice": only a list of items would find that out.
+        alike = chosen or listed or len(frames) < 2
+        whole = values == list(range(1, len(values) + 1)) and not torn and alike
         if (whole or (chosen and len(set(values)) == len(values))) and (layout or chosen or list(found) == ordered):
             if len(found) > 1 or len(among) == 1 or layout or listed:
                 return ordered
@@ -328,13 +346,13 @@ class _Header:
                 f"{self.quoted(found)} looks like a position, and others like items: say which with --layout, or name "
                 f"the columns of ballots with --columns; columns found: {self.table.found()}"
             )
-        if not sure and layout is None:
+        if not sure and layout is None and alike:
             return []
         questions = [question for question, where in self.grids.items() if set(where) & set(found)]
         hint = f", such as --columns {questions[0]!r}" if questions else ""
         raise self.table.fail(
-            "some columns look like positions, but they are not rank1, rank2, ... in order, each once: name them with "
-            f"--columns{hint} (if they are items, --layout places); columns found: {self.table.found()}"
+            "some columns look like positions, but they are not rank1, rank2, ... in order, each once and named alike: "
+            f"name them with --columns{hint} (if they are items, --layout places); columns found: {self.table.found()}"
         )
 
     def _items_of_the_header(self, free: list[int], among: list[int]) -> list[int]:

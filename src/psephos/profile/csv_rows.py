@@ -175,17 +175,23 @@ class PlaceRows(Rows):
         bent = sum(count for places, count in rows if not _is_order(places))
         if self.counted or people < 3 or len(self.names) < 3 or 2 * bent <= people:
             return
+        doubtful = []
         for item, name in enumerate(self.names):
             column = [places[item] for places, _ in rows]
             others = {tuple(places[:item] + places[item + 1 :]) for places, _ in rows}
             numbered = all(a < b for a, b in itertools.pairwise([0, *column]))
-            if (numbered or (all(column) and len(others) == people)) and all(map(_is_order, others)):
-                raise DataError(
-                    f"the column {name!r} is hardly an item: without it each row ranks the other columns 1, 2, ..., "
-                    f"and with it {bent} of {people} rows have ties or gaps: --ignore {name!r} leaves it out, "
-                    "--person-column or --count-column says what it is, --columns or the list of items that it is one",
-                    source=self.source,
-                )
+            if not all(map(_is_order, others)):
+                continue
+            doubtful.append(
+                f"without it each row ranks the other columns 1, 2, ..., and with it {bent} of {people} rows have ties "
+                f"or gaps: --ignore {name!r} leaves it out, --person-column or --count-column says what it is, "
+                "--columns or the list of items that it is one"
+            )
+            if numbered or (all(column) and len(others) == people):
+                raise DataError(f"the column {name!r} is hardly an item: {doubtful[-1]}", source=self.source)
+            suspect = name
+        if len(doubtful) == 1:  # where two items always share a place, either could go
+            self.said.append(f"{self.source}: the column {suspect!r} may be no item: {doubtful[0]}")
 
 
 def _is_order(places: Sequence[int]) -> bool:

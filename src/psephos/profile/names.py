@@ -81,7 +81,7 @@ class ItemIndex:
     """Look item names up: exactly first, folded where that is unambiguous.
 
     With ``items`` the list is closed, and an unknown name is ``None``. Without, every new name becomes an
-    item; positions are then those of first appearance (callers sort at the end).
+    item; positions are then those of first appearance (callers sort at the end), and names are final at the end.
     """
 
     def __init__(self, items: Sequence[str] | None) -> None:
@@ -103,7 +103,7 @@ class ItemIndex:
         if key in self._folded:
             position = self._folded[key]
             if position is not None and name.strip() != self.names[position]:
-                self.respelled.add(name)
+                self._respell(position, name)
             return position
         if self.closed:
             return None
@@ -111,6 +111,16 @@ class ItemIndex:
         self.names.append(name.strip())
         self._exact[name.strip()] = self._folded[key] = position
         return position
+
+    def _respell(self, position: int, name: str) -> None:
+        """Take a name as another; of spellings seen in the data the shortest stays, whichever comes first."""
+        old, new = self.names[position], name.strip()
+        if self.closed or (len(old), old) < (len(new), new):
+            self.respelled.add(name)
+        else:
+            self.names[position] = new
+            self.respelled.add(old)
+        self._exact[new] = position
 
     def in_order(self, source: str) -> tuple[tuple[str, ...], list[int]]:
         """The names in an order that does not depend on the records, and where each position went."""

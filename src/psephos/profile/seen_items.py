@@ -36,6 +36,7 @@ _KINDS = [
         ("a number", r"[-+(]?[\d.,' ]*\d[\d.,' ]*(?:e[-+]?\d+)?\)?%?"),
         ("a phone number", r"\+?(?=(?:\D*\d){6})[\d\s()./-]+(?:x|ext\.? ?)?\d*"),
         ("several items at once", r".+;.*"),
+        ("an answer in somebody's own words", r"others?\s*(?:[:(]|[-\u2013\u2014]\s).*\w.*"),
     )
 ]
 
