@@ -227,3 +227,11 @@ def test_a_blank_person_is_told_as_such(put):
     path = put("x.csv", "Email,Tea,Coffee,Water\na@example.org,1,2,3\n,1,2,3\n")
     with pytest.raises(DataError, match=r"x.csv:3: .* '' in the column 'Email' names nobody: fill it in"):
         read_ballots_csv(path, items=ITEMS, person_column="Email")
+
+
+def test_whole_orders_in_a_cell_are_no_items_as_seen(put):
+    path = put("x.csv", 'rank1\n"Tea, Coffee"\n"Coffee, Tea"\n"Coffee,Tea"\n')
+    with pytest.raises(DataError, match=r"whole orders, .* give the list of items"):
+        read_ballots_csv(path)
+    assert read_ballots_csv(path, items=["Tea", "Coffee"]).named_by() == [3, 3]
+    assert read_ballots_csv(put("y.csv", 'rank1,rank2\n"Tea, black",Milk\nMilk,"Tea, black"\n')).m == 2

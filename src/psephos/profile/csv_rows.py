@@ -229,6 +229,10 @@ class PositionRows(Rows):
                     self.index.find(cell)
         if not self.index.names:
             raise DataError("nothing to rank: no cell names an item", source=self.source)
+        parts = Counter(frozenset(part.strip() for part in name.split(",")) for name in self.index.names)
+        if any(len(same) > 1 and times > 1 for same, times in parts.items()):
+            rule = "cells hold whole orders, such as 'a, b' and 'b, a', and no items: give the list of items (--items)"
+            raise DataError(rule, source=self.source)
         names, self.place_of = self.index.in_order(self.source)
         return names, "seen"
 
