@@ -176,7 +176,7 @@ def test_no_two_ballots_move_the_numbers_further(seed, unranked, family):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(2, 40))
     tree = module._tree(m, family)
-    places = Profile.from_places(names(m), rng.integers(0, rng.integers(1, m + 1) + 1, (m, 2))).places
+    places = Profile.from_places(names(m), rng.integers(0, rng.integers(1, m + 1) + 1, (m, 2)), base=1).places
     if places.shape[1] < 2:
         return
     first, second = (

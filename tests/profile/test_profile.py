@@ -177,7 +177,7 @@ def test_places_are_renumbered_densely():
 def test_places_agree_with_ballots_one_by_one(places, dtype):
     wanted = Profile.from_ballots(list("abc"), [Ballot.from_places(column) for column in places])
     array = np.array(places).T
-    assert Profile.from_places(list("abc"), array if dtype is object else array.astype(dtype)) == wanted
+    assert Profile.from_places(list("abc"), array if dtype is object else array.astype(dtype), base=1) == wanted
 
 
 @pytest.mark.parametrize("m", [1, 253, 254, 255, 256, 300])
