@@ -45,8 +45,8 @@ def private_generator(
     """A private sampler of the Bayesian-bootstrap posterior, whose intervals **do not hold the error that noise adds**.
 
     The spread of its draws is the blocked bootstrap's, as learnt through noise, so an interval need not cover the truth
-    as often as its level says: on ``examples/wages.csv`` (Huber, epsilon 1, delta 1e-6) 6 of 30 intervals at 95 %
-    missed the estimate without privacy, against none of 100 by :func:`psephos.private_posterior`, which is what to take
+    as often as its level says: of 40 intervals at 95 % for the mean of 1,000 numbers at epsilon .1, 24 held it, and 39
+    of those by :func:`psephos.private_posterior` (``tests/bootstrap/test_private_posterior.py``), which is what to take
     for a loss of this package. This one reproduces the published sampler, and takes a loss of your own.
 
     (epsilon, delta)-differentially private for each record under replace-one adjacency; the number of records, the
