@@ -148,4 +148,5 @@ def test_intervals_count_the_noise_and_those_of_the_trained_sampler_do_not():
             held[i] += low <= 1 <= high
     assert held[0] >= 34
     assert held[1] <= 30
-    assert (np.abs(held - [39, 24]) <= 1).all()  # as the docstring of private_generator says; one may differ by processor
+    # As the docstring of private_generator says; one may differ by processor.
+    assert (np.abs(held - [39, 24]) <= 1).all()
