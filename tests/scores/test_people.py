@@ -147,5 +147,5 @@ def coverage(heavy, singles, truth, alike, *, populations, seed):
 @pytest.mark.parametrize("singles", [40, 100, 1000])
 @pytest.mark.parametrize("heavy", [[500], [100], [50] * 3])
 def test_intervals_cover_with_heavy_voters(heavy, singles, truth, alike):
-    """At .95, 400 populations fall below .913 with probability 1e-3 for each of 36 cases; the seed is fixed."""
-    assert coverage(heavy, singles, truth, alike, populations=400, seed=7) >= 0.913
+    """Within two standard errors of .95, by 400 populations of a fixed seed; .9475 is the least of the 36 cases."""
+    assert coverage(heavy, singles, truth, alike, populations=400, seed=7) >= 0.928
