@@ -1,13 +1,19 @@
-"""Every block of the README runs, and prints what it says (S6); its limits say what is not covered (N9, P13)."""
+"""Every block of the README runs, and prints what it says; its limits say what is not covered.
 
+Blocks and commands run in this process; the main job, in a process of its own.
+"""
+
+import io
 import json
 import re
 import shutil
-import subprocess
-import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from commands import checked, run_here, run_process
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,22 +35,21 @@ def test_the_readme_has_blocks():
 
 
 @pytest.mark.parametrize(("code", "output"), PYTHON)
-def test_python_blocks_print_what_the_readme_says(code, output):
+def test_python_blocks_print_what_the_readme_says(code, output, monkeypatch):
     """The three best are 15 standard deviations of the noise apart, so the output is certain."""
     assert len(code.strip().splitlines()) <= 12
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert result.stdout == output
-    assert result.stderr == ""
+    monkeypatch.chdir(ROOT)
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+    assert out.getvalue() == output
+    assert err.getvalue() == ""
 
 
 def test_shell_blocks_of_the_commands_run(tmp_path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for line in SHELL:
-        arguments = line.split()[1:]
-        result = subprocess.run(
-            [sys.executable, "-m", "psephos", *arguments], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert result.returncode == 0, result.stderr
+        result = checked(run_here(*line.split()[1:], cwd=tmp_path), 0)
     assert "epsilon 0.5 of 1" in result.stdout  # the last line shows the ledger
 
 
@@ -60,10 +65,7 @@ def test_the_csv_samples_are_the_example_files():
 def test_the_documented_json_fields_are_those_printed():
     described = (ROOT / "docs" / "json.md").read_text().partition("## `psephos.cost/1`")[0]
     command = ["consensus", "examples/drinks.csv", "--epsilon", "1", "--format", "json"]
-    result = subprocess.run(
-        [sys.executable, "-m", "psephos", *command], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    document = json.loads(result.stdout)
+    document = json.loads(checked(run_here(*command, cwd=ROOT), 0).stdout)
     for field in [*document, *document["guarantee"], *document["released"], *document["post_processing"]]:
         assert f"`{field}`" in described or field in {"schema", "name"}
 
@@ -73,8 +75,7 @@ def test_the_documented_fields_of_scores_and_plans_are_those_printed(tmp_path):
     reports = tmp_path / "r.jsonl"
 
     def printed(*command):
-        line = [sys.executable, "-m", "psephos", *command]
-        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return checked(run_here(*command, cwd=ROOT), 0).stdout
 
     printed("randomise", "examples/drinks.csv", "--epsilon", "1", "--output", str(reports))
     scores = text.partition("## `psephos.scores/1`")[2].partition("## `psephos.report/1`")[0]
@@ -114,10 +115,7 @@ def test_the_main_job_prints_what_the_readme_says():
     """Same layout and same sentence; the three best are certain."""
     said = next(code for kind, code in BLOCKS if kind == "text")
     command = next(code for kind, code in BLOCKS if kind == "sh").split("psephos ")[1].split()
-    result = subprocess.run(
-        [sys.executable, "-m", "psephos", *command], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    printed = result.stdout.splitlines()
+    printed = checked(run_process(*command, cwd=ROOT), 0).stdout.splitlines()
     assert printed[:4] == said.splitlines()[:4]
     assert printed[-1] == said.splitlines()[-1]
     assert {line[6:] for line in printed[1:7]} == {line[6:] for line in said.splitlines()[1:7]}

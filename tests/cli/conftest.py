@@ -1,33 +1,22 @@
-"""Running the command line as its users do: in a process of its own."""
+"""Running the command line in the test's own folder: in this process, or in one of its own where that matters."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parents[2] / "src"
+from commands import Done, checked, run_here, run_process
 
 
 @pytest.fixture
-def psephos(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ``python -m psephos ARGS`` in the test's own folder; the exit code must be ``code`` (``None``: any)."""
+def psephos(tmp_path: Path) -> Callable[..., Done]:
+    """Run ``psephos ARGS`` in this process; the exit code must be ``code`` (``None``: any)."""
+    return lambda *args, code=0: checked(run_here(*args, cwd=tmp_path), code)
 
-    def psephos(
-        *args: str | Path | bytes, code: int | None = 0, env: dict[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "PYTHONPATH": str(SRC), "PYTHONIOENCODING": "utf-8", **(env or {})}
-        command = [sys.executable, "-m", "psephos", *(a if isinstance(a, bytes) else str(a) for a in args)]
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, timeout=1200, check=False)
-        out, err = done.stdout.decode("utf-8"), done.stderr.decode("utf-8", "replace")
-        assert "Traceback" not in err, err
-        assert code in {None, done.returncode}, f"exit code {done.returncode}, wanted {code}\n{out}\n{err}"
-        if code:
-            assert out == ""
-        return subprocess.CompletedProcess(command, done.returncode, out, err)
 
-    return psephos
+@pytest.fixture
+def psephos_process(tmp_path: Path) -> Callable[..., Done]:
+    """The same in a process of its own: start and end of the program, encodings, compiled libraries, imports."""
+    return lambda *args, code=0, env=None: checked(run_process(*args, cwd=tmp_path, env=env), code)

@@ -1,4 +1,4 @@
-"""The command line, driven as a process: streams, exit codes, the ledger, and rows of the fault list.
+"""The command line: streams, exit codes, the ledger, and hard inputs; a few cases in a process of its own.
 
 Multiplicities are large enough that no noise in these tests can turn a ranking (false alarms far below 1e-9).
 """
@@ -46,11 +46,21 @@ def spent(path, name="poll"):
 # ------------------------------------------------------------------ the program
 
 
-def test_help_version_and_no_command(psephos):
-    usage = psephos("--help").stdout
+def test_help_and_version_of_a_process(psephos, psephos_process):
+    usage = psephos_process("--help").stdout
+    assert usage.splitlines()[1:] == psephos("--help").stdout.splitlines()[1:]  # the first names the program
     for command in ("check", "cost", "consensus", "ledger"):
         assert command in usage
-    assert re.fullmatch(r"psephos \d+\.\d+\.\d+\n", psephos("--version").stdout)
+    assert re.fullmatch(r"psephos \d+\.\d+\.\d+\n", psephos_process("--version").stdout)
+
+
+def test_a_process_ends_with_the_exit_code_and_the_words_of_a_run_in_this_process(psephos, psephos_process, put):
+    put("good.soi", FOUR + BODY)
+    put("bad.soi", f"{FOUR}7: 1,2,1,2\n")
+    ledger = ["consensus", "good.soi", "--epsilon", "1", "--ledger", "l.db", "--dataset", "d"]
+    for args, code in ((["check", "good.soi"], 0), (["check", "bad.soi"], 1), (["check", "none.soi"], 2), (ledger, 3)):
+        whole, here = psephos_process(*args, code=code), psephos(*args, code=code)
+        assert (whole.stdout, whole.stderr) == (here.stdout, here.stderr)
 
 
 def test_usage_errors_exit_with_2(psephos, put):
@@ -264,7 +274,7 @@ def test_a_refused_run_leaves_no_output_behind(psephos, put, tmp_path):
     assert (tmp_path / "old.json").read_text() == "precious"
 
 
-def test_a_solver_banner_stays_out_of_stdout(psephos, put):
+def test_a_solver_that_may_do_little_says_how_good_its_order_is(psephos, put):
     names = [f"i{k}" for k in range(24)]
     put("x.csv", ",".join([*names, "count"]) + "\n" + ",".join(["1"] * 24) + ",1\n")
     done = psephos(
@@ -289,11 +299,11 @@ def test_a_solver_banner_stays_out_of_stdout(psephos, put):
 
 
 @pytest.mark.parametrize(("form", "encoding"), [("json", "cp1252"), ("json", "ascii"), ("table", "cp1252")])
-def test_a_paid_answer_is_printed_whatever_the_encoding_of_the_terminal(psephos, put, tmp_path, form, encoding):
+def test_a_paid_answer_is_printed_whatever_the_encoding_of_the_terminal(psephos_process, put, tmp_path, form, encoding):
     put("x.soi", FOUR + BODY)
     args = ["consensus", "x.soi", "--epsilon", "1", "--ledger", "l.db", "--dataset", "poll", "--budget", "1"]
     variables = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    done = psephos(*args, "--format", form, env=variables)
+    done = psephos_process(*args, "--format", form, env=variables)
     assert "tea" in done.stdout
     if form == "json":
         assert order(json.loads(done.stdout)) == WANTED
@@ -473,10 +483,10 @@ def test_showing_a_ledger_changes_no_file(psephos, put, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="arguments are bytes on POSIX alone")
-def test_an_argument_that_is_no_text_is_a_usage_error(psephos, put):
+def test_an_argument_that_is_no_text_is_a_usage_error(psephos_process, put):
     put("x.soi", FOUR + BODY)
     args = ["consensus", "x.soi", "--epsilon", "1", "--ledger", "l.db", "--budget", "1", "--dataset", b"\xff"]
-    psephos(*args, code=2)
+    psephos_process(*args, code=2)
 
 
 # ------------------------------------------------------------------ M4, M8, M15: what a ranking is

@@ -30,16 +30,14 @@ def test_whatever_libraries_print_goes_to_stderr():
     assert "a compiled library" in result.stderr
 
 
-def test_json_parses_when_the_compiled_solver_runs(tmp_path):
+def test_json_parses_when_the_compiled_solver_runs(psephos_process, tmp_path):
     """25 items of random orders need the linear-programming path, whose library prints a banner."""
     rng = np.random.default_rng(1)
     ballots = [Ballot.strict(rng.permutation(25).tolist()) for _ in range(40)]
     path = tmp_path / "random.soc"
     write_preflib(Profile.from_ballots([f"i{k}" for k in range(25)], ballots), path)
-    command = ["consensus", str(path), "--epsilon", "5", "--format", "json", "--post-processing", "raw"]
-    command += ["--mechanism", "laplace"]
-    result = subprocess.run([sys.executable, "-m", "psephos", *command], capture_output=True, text=True, check=True)
-    document = json.loads(result.stdout)
+    command = ["consensus", path, "--epsilon", "5", "--format", "json", "--post-processing", "raw"]
+    document = json.loads(psephos_process(*command, "--mechanism", "laplace").stdout)
     assert document["method"] == "branch_and_cut"
     assert sum(len(entry["items"]) for entry in document["ranking"]) == 25
 

@@ -13,13 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from commands import SRC, checked, run_here
 from psephos import Ledger
 from psephos.bootstrap import (
     FieldPosterior,
@@ -29,11 +29,9 @@ from psephos.bootstrap import (
     TrainingPlan,
     calibrate_sigma,
 )
-from psephos.cli.main import run
 from psephos.cli.output import progress_steps
 from psephos.errors import ParameterError
 
-SRC = Path(__file__).parents[2] / "src"
 TINY = ["--method", "generator", "--steps", "20", "--blocks", "5", "--accountant", "paper"]  # the one of least time
 PAID = ["--ledger", "l.db", "--dataset", "d", "--request-id", "r"]
 BUDGET = ["--epsilon", "1", "--delta", "1e-3"]
@@ -42,18 +40,12 @@ FORMULA = ["--formula", "wage ~ educ"]
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch, capsys):
-    """The command line in this process, where JAX is loaded once: the exit code must be ``code``."""
+def here(tmp_path, monkeypatch):
+    """``psephos posterior ARGS``: stdout and stderr; the exit code must be ``code``."""
 
     def here(*args, code=0):
-        monkeypatch.setattr(sys, "argv", ["psephos", "posterior", *map(str, args)])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        with pytest.raises(SystemExit) as left:
-            run()
-        out, err = capsys.readouterr()
-        assert (left.value.code or 0) == code, err
-        assert not (code and out)
-        return out, err
+        done = checked(run_here("posterior", *args, cwd=tmp_path), code)
+        return done.stdout, done.stderr
 
     monkeypatch.chdir(tmp_path)
     return here
@@ -85,10 +77,10 @@ def spent(path="l.db"):
 # ------------------------------------------------------------------ what comes out
 
 
-def test_a_process_prints_a_table_and_the_guarantee_and_loads_nothing_for_help(psephos, wages):
+def test_the_table_and_the_guarantee(here, wages):
     wages[wages.index("quantile")] = "huber"
-    done = psephos("posterior", *wages)
-    lines = done.stdout.splitlines()
+    out, notes = here(*wages)
+    lines = out.splitlines()
     assert lines[0].split() == ["coordinate", "mean", "sd", "2.5%", "97.5%"]
     assert [line.split()[0] for line in lines[1:4]] == ["intercept", "educ", "scale"]
     assert lines[5].startswith(
@@ -97,11 +89,7 @@ def test_a_process_prints_a_table_and_the_guarantee_and_loads_nothing_for_help(p
     assert "method generator, noise of standard deviation" in lines[5]
     assert "each of 20 weighted sums of gradients (accountant paper); 100 people (their number: public)" in lines[5]
     assert lines[5].endswith("no ledger was kept.")
-    assert "blocked bootstrap, as learnt through noise" in done.stderr
-    code = (
-        "import sys, psephos.cli.main; sys.exit(any(m in sys.modules for m in ('numpy', 'jax', 'psephos.bootstrap')))"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(SRC)})
+    assert "blocked bootstrap, as learnt through noise" in notes
 
 
 def test_every_format_holds_the_draws_of_one_paid_sampler(here, wages, tmp_path):
