@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from psephos._check import Exact, nonnegative, positive
 from psephos.errors import ParameterError
@@ -34,15 +35,22 @@ _SLACK = 1 - Fraction(1, 2**40)
 def _bisect(feasible: Callable[[Fraction], bool], start: Fraction) -> tuple[Fraction, Fraction]:
     """(last feasible, first infeasible) for a property that holds below a threshold on (0, inf).
 
-    Brackets by powers of two, then bisects to a relative width of 2**-48. The bracket grows by itself.
+    Brackets by powers of two, whose exponents are bisected too, so a threshold of 1e-300 is found as quickly as one of
+    1; then bisects to a relative width of 2**-48. The bracket grows by itself.
     """
-    low = high = start
-    if feasible(start):
-        while feasible(high):
-            low, high = high, high * 2
-    else:
-        while not feasible(low):
-            low, high = low / 2, low
+    sign = 1 if feasible(start) else -1
+
+    def before(step: int) -> bool:
+        """Whether the threshold lies further from the start than this many doublings, or halvings."""
+        return feasible(start * Fraction(2) ** (sign * step)) == (sign == 1)
+
+    near, far = 0, 1
+    while before(far):
+        near, far = far, far * 2
+    while far - near > 1:
+        step = (near + far) // 2
+        near, far = (step, far) if before(step) else (near, step)
+    low, high = sorted(start * Fraction(2) ** (sign * step) for step in (near, far))
     for _ in range(_BITS):
         middle = (low + high) / 2
         if feasible(middle):
@@ -76,7 +84,12 @@ def mu_lower(epsilon: Exact, delta: Exact) -> Fraction:
     eps, dlt = nonnegative(epsilon, "epsilon"), _delta(delta)
     if dlt == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
-    low, _ = _bisect(lambda mu: gaussian_delta_at_most(eps, mu, dlt), Fraction(1))
+    return _mu_lower(eps, dlt)
+
+
+@lru_cache(maxsize=1024)
+def _mu_lower(epsilon: Fraction, delta: Fraction) -> Fraction:
+    low, _ = _bisect(lambda mu: gaussian_delta_at_most(epsilon, mu, delta), Fraction(1))
     return low * _SLACK
 
 
