@@ -12,6 +12,7 @@ import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
+from typing import TypeVar
 
 from psephos.errors import ParameterError
 
@@ -22,6 +23,7 @@ __all__ = [
     "check_level",
     "check_real",
     "exact",
+    "excerpt",
     "fold",
     "is_unicode",
     "nonnegative",
@@ -35,6 +37,8 @@ __all__ = [
 #: What a parameter that must be an exact rational may be given as. A float means the decimal number
 #: that it prints as: ``0.1`` is one tenth.
 Exact = str | int | float | Decimal | Fraction
+
+Choice = TypeVar("Choice", bound=str)
 
 _MAX_TEXT = 400  # a longer numeral is no budget but an attempt to make us count
 _LEAST, _MOST_EPSILON = Fraction(1, 10**300), Fraction(10**9)
@@ -205,10 +209,22 @@ def check_real(value: object, name: str, *, low: float, high: float = math.inf) 
     return number
 
 
-def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
+def check_choice(value: object, name: str, choices: tuple[Choice, ...]) -> Choice:
     """Return ``value`` if it is one of ``choices``."""
-    if not isinstance(value, str) or value not in choices:
+    for choice in choices:
+        if isinstance(value, str) and value == choice:
+            return choice
+    raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {excerpt(value)}")
+
+
+def excerpt(value: object) -> str:
+    """A value as messages show it: at most 80 characters.
+
+    >>> excerpt("a" * 100)[-6:], excerpt(10**5000)
+    ('aaa...', 'a number of thousands of digits')
+    """
+    try:
         text = repr(value)
-        got = text if len(text) <= 80 else text[:77] + "..."
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {got}")
-    return value
+    except ValueError:  # Python refuses to write integers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 80 else text[:77] + "..."

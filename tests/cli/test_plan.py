@@ -10,7 +10,7 @@ import pytest
 
 from psephos.cli.main import app
 from psephos.errors import DataError, PsephosError
-from psephos.local.plan import plan_curve, plan_local
+from psephos.local.plan import plan_local
 
 GUESS = "1,0.5,0.2,-0.7,-1"
 
@@ -107,7 +107,7 @@ def test_csv_is_the_curve(plan):
     text = plan("--people", "700", "--compare", "4", "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(text)))
     people = [50, 100, 200, 500, 700, 1000, 2000, 5000, 10000]
-    wanted = plan_curve(5, epsilons=[1, 4], people=people)
+    wanted = plan_local(5, epsilon=1, people=700).curve([1, 4], people=people)
     assert [
         (r["epsilon"], int(r["people"]), r["pairs"], float(r["score_error"]), float(r["difference_error"]))
         for r in rows

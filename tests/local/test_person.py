@@ -14,7 +14,7 @@ from branches import exact_law
 from psephos.errors import ParameterError, PrivacyWarning
 from psephos.local import (
     DeviceBits,
-    PersonPlan,
+    Questionnaire,
     best_pairs,
     is_secure,
     odds_sentence,
@@ -215,9 +215,9 @@ def test_lists_of_items_that_are_refused(items):
 def test_a_plan_by_hand_is_checked_too():
     fields = {"items": ("a", "b"), "epsilon": Fraction(1), "unit": "person", "mechanism": "binary"}
     with pytest.raises(ParameterError, match="secure"):
-        PersonPlan(**fields, asked=((0, 1),), secure=1)
+        Questionnaire(**fields, asked=((0, 1),), secure=1)
     with pytest.raises(ParameterError, match="unit"):
-        PersonPlan(**(fields | {"unit": "row"}), asked=((0, 1),), secure=True)
+        Questionnaire(**(fields | {"unit": "row"}), asked=((0, 1),), secure=True)
 
 
 @pytest.mark.parametrize("answers", [[], ["left"], ["left", "right", "left"], "ab"])

@@ -19,7 +19,8 @@ from psephos.errors import ParameterError
 from psephos.local import attenuation, best_pairs, three_outcome_tie_share
 from psephos.local.columns import margin_moments
 from psephos.local.fit import fit_reports
-from psephos.local.plan import epsilons_text, plan_curve, plan_local
+from psephos.local.mix import epsilons_text
+from psephos.local.plan import plan_local
 from psephos.local.predicted import Answering, population, range_quantile, ranking_covariance
 from psephos.local.simulate import randomise_columns
 from psephos.scores import (
@@ -395,7 +396,7 @@ def test_assumptions_are_told():
 def test_curve_is_the_plan_point_by_point():
     common = {"scores": GUESS, "ties": 0.1, "mechanism": "three-outcome"}
     mixes = [0.5, {1: 0.25, 4: 0.75}]
-    points = plan_curve(5, epsilons=mixes, people=[10, 1000], **common)
+    points = plan_local(5, epsilon=2, people=1, **common).curve(mixes, people=[10, 1000])
     assert [(p.epsilon, p.people) for p in points] == [
         ("0.5", 10), ("0.5", 1000), ("1:0.25,4:0.75", 10), ("1:0.25,4:0.75", 1000),
     ]  # fmt: skip
@@ -461,10 +462,11 @@ def test_refusals_name_parameter_value_and_range(change, words):
 
 
 def test_refusals_of_curves_and_large_guesses():
+    plan = plan_local(5, epsilon=1, people=10)
     with pytest.raises(ParameterError, match=r"epsilons\[1\] must be"):
-        plan_curve(5, epsilons=[1, 0], people=[10])
+        plan.curve([1, 0], people=[10])
     with pytest.raises(ParameterError, match=r"people\[0\] must be"):
-        plan_curve(5, epsilons=[1], people=[0])
+        plan.curve([1], people=[0])
     with pytest.raises(ParameterError, match=r"scores must be absent .* more than 2000 items, got 2001"):
         plan_local(2001, epsilon=1, people=10, scores=np.arange(2001) / 2001)
 

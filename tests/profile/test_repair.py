@@ -90,10 +90,14 @@ def test_a_policy_has_a_name(clean):
         Repairs(clean, "f")
 
 
+def broken():
+    raise OrderFault("why")
+
+
 def test_reject_names_file_line_and_rule():
-    for groups, rule in (([[0], [0]], "item 1 occurs twice in one ballot"), (OrderFault("why"), "why")):
+    for parse, rule in ((lambda: [[0], [0]], "item 1 occurs twice in one ballot"), (broken, "why")):
         repairs = Repairs("reject", "f.soc")
-        assert repairs.places(groups, 2, 5, 7) == [0, 0]
+        assert repairs.places(parse, 2, 5, 7) == [0, 0]
         with pytest.raises(DataError, match=rf"^f\.soc:7: {rule}$") as caught:
             repairs.finish()
         assert (caught.value.source, caught.value.line, caught.value.rule) == ("f.soc", 7, rule)
@@ -104,7 +108,7 @@ def test_a_reading_that_ends_in_an_error_tells_what_was_found_before():
         repairs = Repairs("reject", "f.soc")
         with repairs.faults.told_at_once():
             repairs.count("x", 3)
-            repairs.places([[0], [0]], 2, 5, 2)
+            repairs.places(lambda: [[0], [0]], 2, 5, 2)
             raise DataError("broken", source="f.soc", line=9)
 
     with pytest.raises(DataError) as caught:
@@ -115,16 +119,16 @@ def test_a_reading_that_ends_in_an_error_tells_what_was_found_before():
 
 def test_repairs_are_counted_in_people():
     repairs = Repairs("keep-first", "f.soc")
-    assert repairs.places([[1], [1], [0]], 2, 10**20, 1) == [2, 1]
-    assert repairs.places(OrderFault("why"), 2, 1, 2) == [0, 0]
-    assert repairs.places([[1]], 2, 50, 3) == [0, 1]
+    assert repairs.places(lambda: [[1], [1], [0]], 2, 10**20, 1) == [2, 1]
+    assert repairs.places(broken, 2, 1, 2) == [0, 0]
+    assert repairs.places(lambda: [[1]], 2, 50, 3) == [0, 1]
     assert repairs.finish() == (
         "f.soc: kept the first place of repeated items on the ballots of 100000000000000000000 people",
         "f.soc: voided the faulty ballots (now empty) of 1 person",
         "f.soc:2: why",
     )
     empty = Repairs("empty", "f.soc", allow_void=True)
-    assert empty.places([[1], [1], [0]], 2, 3, 1) == [0, 0]
+    assert empty.places(lambda: [[1], [1], [0]], 2, 3, 1) == [0, 0]
     assert empty.finish() == (
         "f.soc: voided the faulty ballots (now empty) of 3 people",
         "f.soc:1: item 2 occurs twice in one ballot",
@@ -138,9 +142,9 @@ def test_more_than_half_void_is_an_error_unless_allowed(clean):
     for void, well, allowed in ((3, 3, True), (4, 3, False), (1, 0, False), (10**20, 10**20 - 1, False)):
         for insists in (False, True):
             repairs = Repairs(clean, "f.soc", allow_void=insists)
-            repairs.places(OrderFault("why"), 2, void, 1)
+            repairs.places(broken, 2, void, 1)
             if well:
-                repairs.places([[0]], 2, well, 2)
+                repairs.places(lambda: [[0]], 2, well, 2)
             if allowed or insists:
                 repairs.finish()
                 continue

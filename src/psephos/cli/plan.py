@@ -12,7 +12,7 @@ from psephos.cli.inputs import FormatOption, OutputOption
 from psephos.cli.output import claimed, count_of, note, progress, write_csv, write_result
 
 if TYPE_CHECKING:
-    from psephos.local.plan import CurvePoint, LocalPlan
+    from psephos.local.plan import CurvePoint, PollDesign
 
 __all__ = ["local"]
 
@@ -91,7 +91,7 @@ def local(
     from psephos._check import check_choice
     from psephos._json import json_text
     from psephos.errors import ParameterError
-    from psephos.local.plan import plan_curve, plan_local
+    from psephos.local.plan import plan_local
 
     check_choice(output_format, "format", ("table", "csv", "json"))
     check_choice(link, "link", ("logistic", "normal"))
@@ -128,7 +128,7 @@ def local(
             top=top,
             **common,
         )
-        curve = plan_curve(items, epsilons=_compared(mix, compare), people=_grid(plan.people), **common)
+        curve = plan.curve(_compared(mix, compare), people=_grid(plan.people))
         if picture is not None:
             _draw(plan, curve, picture)
     goal = None if given == ["--people"] else (given[0], goals[given[0]])
@@ -242,14 +242,14 @@ def _grid(people: int) -> list[int]:
     >>> _grid(700)
     [50, 100, 200, 500, 700, 1000, 2000, 5000, 10000]
     """
-    from psephos.local.plan import MOST_PEOPLE
+    from psephos.local.targets import MOST_PEOPLE
 
     low, high = max(people // _SPAN, 1), min(people * _SPAN, MOST_PEOPLE)
     numbers = {step * 10**power for power in range(len(str(high)) + 1) for step in (1, 2, 5)}
     return sorted({number for number in numbers if low <= number <= high} | {people})
 
 
-def _draw(plan: LocalPlan, curve: tuple[CurvePoint, ...], picture: Path) -> None:
+def _draw(plan: PollDesign, curve: tuple[CurvePoint, ...], picture: Path) -> None:
     from psephos.report import TradeOffLine, plot_tradeoff
 
     lines = []
@@ -272,7 +272,7 @@ def _draw(plan: LocalPlan, curve: tuple[CurvePoint, ...], picture: Path) -> None
     )
 
 
-def _scale(plan: LocalPlan) -> str:
+def _scale(plan: PollDesign) -> str:
     return "log-odds" if plan.link == "logistic" else "standard normal units"
 
 
@@ -290,9 +290,9 @@ def _short(epsilon: str) -> str:
     return ", ".join(f"{value} ({float(100 * Fraction(share)):.2g}%)" for value, _, share in parts)
 
 
-def _headline(plan: LocalPlan, goal: tuple[str, Any] | None) -> str:
+def _headline(plan: PollDesign, goal: tuple[str, Any] | None) -> str:
     """People, items, epsilon and why so many."""
-    from psephos.local.plan import epsilons_text
+    from psephos.local.mix import epsilons_text
 
     epsilon = _short(epsilons_text([(group.epsilon, group.share) for group in plan.groups]))
     text = f"{count_of(plan.people, 'person', 'people')}, {plan.items} items, epsilon {epsilon} for each {plan.unit}"
@@ -307,7 +307,7 @@ def _headline(plan: LocalPlan, goal: tuple[str, Any] | None) -> str:
     return f"{text}: the fewest for {reason}."
 
 
-def _table(plan: LocalPlan, curve: tuple[CurvePoint, ...], goal: tuple[str, Any] | None) -> str:
+def _table(plan: PollDesign, curve: tuple[CurvePoint, ...], goal: tuple[str, Any] | None) -> str:
     every = plan.items * (plan.items - 1) // 2
     rows = [(_who(plan, i), _asked(plan, i, every)) for i in range(len(plan.groups))]
     rows += [
@@ -341,14 +341,14 @@ def _table(plan: LocalPlan, curve: tuple[CurvePoint, ...], goal: tuple[str, Any]
     return "\n".join(lines)
 
 
-def _who(plan: LocalPlan, i: int) -> str:
+def _who(plan: PollDesign, i: int) -> str:
     if len(plan.groups) == 1:
         return "each person answers"
     group = plan.groups[i]
     return f"{float(100 * group.share):.3g}% of people answer"
 
 
-def _asked(plan: LocalPlan, i: int, every: int) -> str:
+def _asked(plan: PollDesign, i: int, every: int) -> str:
     from psephos.local import epsilon_text
 
     group = plan.groups[i]
@@ -364,7 +364,7 @@ def _asked(plan: LocalPlan, i: int, every: int) -> str:
     return text
 
 
-def _outcomes(plan: LocalPlan) -> str:
+def _outcomes(plan: PollDesign) -> str:
     factor = plan.three_outcome_factor
     better, worse = ("three-outcome", "binary") if factor > 1 else ("binary", "three-outcome")
     more = f"{max(factor, 1 / factor):.3g} times as many people"
@@ -388,7 +388,7 @@ def _curve_lines(curve: tuple[CurvePoint, ...]) -> list[str]:
     return lines
 
 
-def _document(plan: LocalPlan, curve: tuple[CurvePoint, ...], goal: tuple[str, Any] | None) -> dict[str, Any]:
+def _document(plan: PollDesign, curve: tuple[CurvePoint, ...], goal: tuple[str, Any] | None) -> dict[str, Any]:
     """``psephos.plan/1``."""
     from psephos.local import epsilon_text
 

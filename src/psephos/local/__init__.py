@@ -11,7 +11,7 @@ import importlib
 
 from psephos.local.bits import BitSource, DeviceBits, is_secure
 from psephos.local.budget import best_pairs, device_epsilon, epsilon_text
-from psephos.local.person import PersonPlan, plan_comparisons, plan_person, randomise_answers
+from psephos.local.person import Questionnaire, plan_comparisons, plan_person, randomise_answers
 from psephos.local.randomized_response import (
     attenuation,
     odds_sentence,
@@ -39,7 +39,7 @@ __all__ = [
     "DeviceBits",
     "Mechanism",
     "Outcome",
-    "PersonPlan",
+    "Questionnaire",
     "Report",
     "Unit",
     "attenuation",

@@ -11,7 +11,7 @@ import math
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from psephos._check import Exact, check_integer, exact
+from psephos._check import Exact, check_integer, exact, excerpt
 from psephos.errors import ParameterError
 
 __all__ = ["EPSILON_HIGH", "EPSILON_LOW", "best_pairs", "device_epsilon", "epsilon_text"]
@@ -38,16 +38,8 @@ def device_epsilon(value: object, name: str = "epsilon") -> Fraction:
     """
     epsilon = exact(value, name, _ALLOWED)
     if not EPSILON_LOW <= epsilon <= EPSILON_HIGH or epsilon.denominator > _MOST_DENOMINATOR:
-        raise ParameterError(f"{name} must be {_ALLOWED}, got {_shown(value)}")
+        raise ParameterError(f"{name} must be {_ALLOWED}, got {excerpt(value)}")
     return epsilon
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to write integers of thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def epsilon_text(epsilon: Fraction) -> str:

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from psephos._check import Exact, check_choice
 from psephos.errors import DataError, ParameterError
 from psephos.local.budget import device_epsilon
-from psephos.local.randomized_response import attenuation_at, check_mechanism
-from psephos.local.reports import UNITS, Mechanism, Report, Unit, check_most, read_reports
+from psephos.local.randomized_response import attenuation_at
+from psephos.local.reports import MECHANISMS, UNITS, Mechanism, Report, Unit, check_most, read_reports
 from psephos.profile.names import ItemIndex, check_items, require_items
 
 __all__ = ["Kind", "ReportColumns", "margin_moments"]
@@ -57,7 +57,7 @@ class Kind:
 
     def __post_init__(self) -> None:
         check_choice(self.unit, "unit", UNITS)
-        check_mechanism(self.mechanism)
+        check_choice(self.mechanism, "mechanism", MECHANISMS)
         if not 0 < self.epsilon_answer <= self.epsilon_person:
             raise ParameterError(
                 f"epsilon_answer must be > 0 and at most epsilon_person, got {self.epsilon_answer} and "
@@ -124,8 +124,8 @@ class ReportColumns:
         naming the column and its rule.
 
     >>> from psephos.local import plan_person, randomise_answers
-    >>> plan = plan_person(["tea", "coffee"], epsilon=1)
-    >>> columns = ReportColumns.from_reports([randomise_answers(plan, ["left"])], items=plan.items)
+    >>> asked = plan_person(["tea", "coffee"], epsilon=1)
+    >>> columns = ReportColumns.from_reports([randomise_answers(asked, ["left"])], items=asked.items)
     >>> columns.answers, columns.records, columns.kinds[0].epsilon_answer
     (1, 1, Fraction(1, 1))
     """
@@ -228,7 +228,10 @@ class ReportColumns:
                 for start in range(0, len(columns[name]), BLOCK):
                     columns[name][start : start + BLOCK] = place[columns[name][start : start + BLOCK]]
             names = check_items(index.names[i] for i in order)
-        return cls(items=names, kinds=tuple(kinds), secure=secure, **columns)
+        collected = object.__new__(cls)  # each answer was checked with its report
+        for name, value in {"items": names, "kinds": tuple(kinds), "secure": secure, **columns}.items():
+            object.__setattr__(collected, name, value)
+        return collected
 
     @property
     def m(self) -> int:

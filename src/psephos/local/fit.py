@@ -34,6 +34,7 @@ from psephos.local.debias import PairSums, ReportSource, Weights, as_columns, pa
 from psephos.scores import LOGISTIC, Link, Sampling, ScoreFit, WinsCovariance, fit_wins
 from psephos.scores.answers import DENSE_ITEMS
 from psephos.scores.links import as_link
+from psephos.scores.people import Freedom
 
 __all__ = ["fit_reports"]
 
@@ -109,26 +110,23 @@ def fit_reports(
         raise DataError("nothing to rank: there are no reports")
     weight = sums.weights
 
-    freedom: Floats | None = None
-
     def wins_covariance(theta: Floats) -> Any:
-        nonlocal freedom
         independent = _independent(sums, theta, link)
         if sampling == "independent" or not columns.records:
             return independent
-        few = 1.0 / np.sqrt(np.maximum(_people_of_items(columns), 1.0))
+        few, known = 1.0 / np.sqrt(np.maximum(_people_of_items(columns), 1.0)), independent.diagonal()
         if columns.m <= DENSE_ITEMS:
             moment = _clustered(columns, weight, theta, link)
-            known = independent.diagonal()
             freedom, lift = _freedom(columns, weight, sums, clustered=moment.diagonal(), independent=known)
-            return lift[:, None] * moment * lift + few[:, None] * independent * few
+            return lift[:, None] * moment * lift + few[:, None] * independent * few, freedom
         pairs, rows = _clustered_sparse(columns, weight, theta, link)
-        if rows is not None:
-            own = pairs.diagonal() + np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
-            freedom, lift = _freedom(columns, weight, sums, clustered=own, independent=independent.diagonal())
-            rows = rows @ sparse.diags_array(lift)
         scale = sparse.diags_array(few)
-        return WinsCovariance(pairs + scale @ independent @ scale, rows=rows)
+        rest = pairs + scale @ independent @ scale
+        if rows is None:
+            return WinsCovariance(rest)
+        own = pairs.diagonal() + np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+        freedom, lift = _freedom(columns, weight, sums, clustered=own, independent=known)
+        return WinsCovariance(rest, rows=rows @ sparse.diags_array(lift)), freedom
 
     fit = fit_wins(
         columns.items,
@@ -141,7 +139,7 @@ def fit_reports(
         sampling=sampling,
         level=level,
     )
-    return replace(fit, separated=_separated(sums, fit), freedom=freedom)
+    return replace(fit, separated=_separated(sums, fit))
 
 
 def _people_of_items(columns: ReportColumns) -> Floats:
@@ -159,7 +157,7 @@ def _people_of_items(columns: ReportColumns) -> Floats:
 
 def _freedom(
     columns: ReportColumns, weight: Floats, sums: PairSums, *, clustered: Floats, independent: Floats
-) -> tuple[Floats, Floats]:
+) -> tuple[Freedom, Floats]:
     """Degrees of freedom of the clustered variance of each item's wins, shape (m,), >= 1.
 
     Satterthwaite: ``(sum_p v_p)^2 / sum_p v_p^2 - 1``, v_p the variance of what person p adds to the wins of the item,
@@ -206,7 +204,7 @@ def _freedom(
     ratio = total**2 / np.where(uncertain > 0, uncertain, 1.0)
     freedom = np.where(uncertain > 0, np.maximum(ratio - 1.0, 1.0), np.inf)
     share = np.minimum(independent / np.maximum(clustered, 1e-300), 1.0)
-    return freedom, np.sqrt(1.0 + (1.0 - share) / freedom)
+    return Freedom(scores=freedom, differences=None), np.sqrt(1.0 + (1.0 - share) / freedom)
 
 
 def _independent(sums: PairSums, theta: Floats, link: Link) -> Any:

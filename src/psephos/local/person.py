@@ -25,13 +25,13 @@ from psephos._check import Exact, check_choice, check_integer, fold
 from psephos.errors import ParameterError, PrivacyWarning
 from psephos.local.bits import BitSource, DeviceBits, is_secure, pooled
 from psephos.local.budget import best_pairs, device_epsilon, epsilon_text
-from psephos.local.randomized_response import check_answer, check_mechanism, odds_sentence, randomiser
-from psephos.local.reports import UNITS, Answer, Mechanism, Outcome, Report, Unit
+from psephos.local.randomized_response import check_answer, odds_sentence, randomiser
+from psephos.local.reports import MECHANISMS, UNITS, Answer, Mechanism, Outcome, Report, Unit
 from psephos.local.samplers import uniform_below
 
 __all__ = [
     "WEAK_EPSILON",
-    "PersonPlan",
+    "Questionnaire",
     "drawn_pairs",
     "drawn_subset",
     "plan_comparisons",
@@ -46,7 +46,7 @@ WEAK_EPSILON = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonPlan:
+class Questionnaire:
     """The questions to one person and what their answers will spend: public facts and chance alone.
 
     Attributes
@@ -77,7 +77,7 @@ class PersonPlan:
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "epsilon", device_epsilon(self.epsilon))
         check_choice(self.unit, "unit", UNITS)
-        check_mechanism(self.mechanism)
+        check_choice(self.mechanism, "mechanism", MECHANISMS)
         object.__setattr__(self, "asked", _pairs(self.asked, items, "asked"))
         if not isinstance(self.secure, bool):
             raise ParameterError(f"secure must be True or False, got {self.secure!r}")
@@ -109,7 +109,7 @@ def plan_person(
     assigned: Iterable[tuple[int | str, int | str]] | None = None,
     mechanism: Mechanism = "binary",
     bits: BitSource = _SYSTEM,
-) -> PersonPlan:
+) -> Questionnaire:
     """Questions to a person who spends ``epsilon`` in all.
 
     Parameters
@@ -134,8 +134,8 @@ def plan_person(
     ParameterError
         naming the parameter, its value and the allowed range.
 
-    >>> plan = plan_person(["tea", "coffee", "milk"], epsilon=6)
-    >>> len(plan.asked), plan.epsilon_answer
+    >>> questions = plan_person(["tea", "coffee", "milk"], epsilon=6)
+    >>> len(questions.asked), questions.epsilon_answer
     (3, Fraction(2, 1))
     """
     names = _names(items)
@@ -148,7 +148,7 @@ def plan_person(
     else:
         k = best_pairs(total, most=every) if pairs is None else check_integer(pairs, "pairs", low=1, high=every)
         asked, secure = drawn_pairs(len(names), k, bits), is_secure(bits)
-    return _plan(names, total, "person", mechanism, asked, secure)
+    return _questionnaire(names, total, "person", mechanism, asked, secure)
 
 
 def plan_comparisons(
@@ -157,7 +157,7 @@ def plan_comparisons(
     *,
     epsilon: Exact,
     mechanism: Mechanism = "binary",
-) -> PersonPlan:
+) -> Questionnaire:
     """Questions to a person who spends ``epsilon`` on each answer: ``asked``, pairs by position or name.
 
     Which pairs are asked is taken to be public. ``epsilon_person`` of the result states the total.
@@ -166,52 +166,57 @@ def plan_comparisons(
     Fraction(2, 1)
     """
     names = _names(items)
-    return _plan(names, device_epsilon(epsilon), "comparison", mechanism, _pairs(asked, names, "asked"), True)
+    return _questionnaire(names, device_epsilon(epsilon), "comparison", mechanism, _pairs(asked, names, "asked"), True)
 
 
-def randomise_answers(plan: PersonPlan, answers: Sequence[Outcome | None], *, bits: BitSource = _SYSTEM) -> Report:
+def randomise_answers(
+    questions: Questionnaire, answers: Sequence[Outcome | None], *, bits: BitSource = _SYSTEM
+) -> Report:
     """The report on a person's answers, one for each pair asked, in that order.
 
-    ``left``, ``right`` or ``tie``; ``None`` where there is no opinion, which a fair coin then answers. A plan is for
-    one report: a second one spends the budget again.
+    ``left``, ``right`` or ``tie``; ``None`` where there is no opinion, which a fair coin then answers. A
+    questionnaire is for one report: a second one spends the budget again.
 
     Raises
     ------
     ParameterError
         for answers that are none, or too few or too many. The message contains no answer.
 
-    >>> plan = plan_person(["tea", "coffee", "milk"], epsilon=1, assigned=[("tea", "milk"), ("milk", "coffee")])
-    >>> report = randomise_answers(plan, ["left", None])
+    >>> drinks = ["tea", "coffee", "milk"]
+    >>> questions = plan_person(drinks, epsilon=1, assigned=[("tea", "milk"), ("milk", "coffee")])
+    >>> report = randomise_answers(questions, ["left", None])
     >>> len(report.answers), report.epsilon_answer, report.secure
     (2, Fraction(1, 2), True)
     """
     given = list(answers) if isinstance(answers, Sequence) else []
-    if isinstance(answers, str) or len(given) != len(plan.asked):
-        raise ParameterError(f"answers must be one for each of the {len(plan.asked)} pairs asked, got {len(given)}")
+    if isinstance(answers, str) or len(given) != len(questions.asked):
+        raise ParameterError(
+            f"answers must be one for each of the {len(questions.asked)} pairs asked, got {len(given)}"
+        )
     checked = [check_answer(answer, f"answers[{i}]") for i, answer in enumerate(given)]
-    draw = randomiser(plan.epsilon_answer, plan.mechanism, pooled(bits))
+    draw = randomiser(questions.epsilon_answer, questions.mechanism, pooled(bits))
     return Report(
-        epsilon=plan.epsilon,
-        unit=plan.unit,
-        mechanism=plan.mechanism,
-        secure=plan.secure and is_secure(bits),
+        epsilon=questions.epsilon,
+        unit=questions.unit,
+        mechanism=questions.mechanism,
+        secure=questions.secure and is_secure(bits),
         answers=tuple(
-            Answer(left, right, draw(answer)) for (left, right), answer in zip(plan.asked, checked, strict=True)
+            Answer(left, right, draw(answer)) for (left, right), answer in zip(questions.asked, checked, strict=True)
         ),
     )
 
 
-def _plan(
+def _questionnaire(
     items: tuple[str, ...],
     epsilon: Fraction,
     unit: Unit,
     mechanism: Mechanism,
     asked: tuple[tuple[int, int], ...],
     secure: bool,
-) -> PersonPlan:
-    plan = PersonPlan(items=items, epsilon=epsilon, unit=unit, mechanism=mechanism, asked=asked, secure=secure)
-    warn_if_weak(plan.epsilon_person)
-    return plan
+) -> Questionnaire:
+    made = Questionnaire(items=items, epsilon=epsilon, unit=unit, mechanism=mechanism, asked=asked, secure=secure)
+    warn_if_weak(made.epsilon_person)
+    return made
 
 
 def warn_if_weak(epsilon_person: Fraction) -> None:

@@ -27,8 +27,8 @@ from psephos.errors import DataError, ParameterError
 from psephos.local.bits import BitSource, DeviceBits, is_secure, pooled
 from psephos.local.budget import best_pairs, device_epsilon
 from psephos.local.person import WEAK_EPSILON, drawn_pairs, drawn_subset, warn_if_weak
-from psephos.local.randomized_response import check_mechanism, randomiser
-from psephos.local.reports import UNITS, Answer, Mechanism, Outcome, Report, Unit
+from psephos.local.randomized_response import randomiser
+from psephos.local.reports import MECHANISMS, UNITS, Answer, Mechanism, Outcome, Report, Unit
 from psephos.local.samplers import uniform_below
 from psephos.profile import Comparisons, Profile
 from psephos.profile.names import require_public_items
@@ -93,7 +93,7 @@ def population_reports(
     (7, 1, True)
     """
     check_choice(unit, "unit", UNITS)
-    check_mechanism(mechanism)
+    check_choice(mechanism, "mechanism", MECHANISMS)
     total = device_epsilon(epsilon)
     if not isinstance(data, (Profile, Comparisons)):
         raise ParameterError(f"data must be a Profile or Comparisons, got {type(data).__name__}")

@@ -122,10 +122,14 @@ class Population:
         """Mean variance of a score about the mean, for one person: divide by their number."""
         return sum(c * part for c, part in zip(self._coefficients(kinds), self.parts, strict=True))
 
+    def mean_errors(self, kinds: tuple[Answering, ...]) -> ErrorShape:
+        """What is known of the errors without a covariance: means over the items."""
+        return ErrorShape(scores=self.scores, variance=self.variance(kinds), covariance=None)
+
     def errors(self, kinds: tuple[Answering, ...]) -> ErrorShape:
         """The covariance of the scores, for one person."""
         if self.matrices is None:
-            return ErrorShape(scores=self.scores, variance=self.variance(kinds), covariance=None)
+            return self.mean_errors(kinds)
         bread, *meats = self.matrices
         middle = np.zeros_like(bread)
         for c, meat in zip(self._coefficients(kinds), meats, strict=True):

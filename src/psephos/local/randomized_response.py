@@ -81,24 +81,16 @@ def randomise(
     >>> randomise("left", epsilon=800)
     'left'
     """
-    draw = randomiser(device_epsilon(epsilon), check_mechanism(mechanism), bits)
+    draw = randomiser(device_epsilon(epsilon), check_choice(mechanism, "mechanism", MECHANISMS), bits)
     return draw(check_answer(answer, "answer"))
-
-
-def check_mechanism(mechanism: object) -> Mechanism:
-    """``mechanism``, if there is one of that name."""
-    name = check_choice(mechanism, "mechanism", MECHANISMS)
-    return "binary" if name == "binary" else "three-outcome"
 
 
 def check_answer(answer: object, name: str) -> Outcome | None:
     """``answer``, if it is one. An answer is private: the message does not repeat it."""
-    for outcome in OUTCOMES:
-        if isinstance(answer, str) and answer == outcome:
+    for outcome in (*OUTCOMES, None):
+        if answer is outcome or (isinstance(answer, str) and answer == outcome):
             return outcome
-    if answer is not None:
-        raise ParameterError(f"{name} must be one of {', '.join(OUTCOMES)}, or None for no opinion")
-    return None
+    raise ParameterError(f"{name} must be one of {', '.join(OUTCOMES)}, or None for no opinion")
 
 
 def randomiser(epsilon: Fraction, mechanism: Mechanism, bits: BitSource) -> Callable[[Outcome | None], Outcome]:
@@ -197,7 +189,9 @@ def odds_sentence(epsilon: Exact, *, answers: int = 1, unit: Unit = "person", me
         if changed >= Decimal("0.01")
         else f", except with probability {_plain(f'{changed:.1e}')}"
     )
-    coin = "No opinion" if check_mechanism(mechanism) == "three-outcome" else "A tie, or no opinion,"
+    coin = (
+        "No opinion" if check_choice(mechanism, "mechanism", MECHANISMS) == "three-outcome" else "A tie, or no opinion,"
+    )
     told = f"{start}, an answer is reported as it was given{how_often}. {coin} is answered by a coin first."
     believed = "Whatever anyone believed about this person before, and whatever else they know"
     if k == 1:
@@ -210,7 +204,7 @@ def odds_sentence(epsilon: Exact, *, answers: int = 1, unit: Unit = "person", me
 
 def _others(mechanism: object) -> int:
     """How many reports are not the true one."""
-    return 1 if check_mechanism(mechanism) == "binary" else 2
+    return 1 if check_choice(mechanism, "mechanism", MECHANISMS) == "binary" else 2
 
 
 def _decimal(x: Fraction) -> Decimal:

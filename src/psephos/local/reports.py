@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from psephos._check import Exact, check_choice, exact, fold, is_unicode
+from psephos._check import Exact, check_choice, exact, excerpt, fold, is_unicode
 from psephos._json import json_text
 from psephos.errors import DataError, ParameterError
 from psephos.local.budget import device_epsilon, epsilon_text
@@ -144,8 +145,7 @@ class _Refused:
 
 
 def _fault(field: str, value: object, rule: str) -> ParameterError:
-    text = repr(value)
-    return ParameterError(f"{field} must be {rule}, got {text if len(text) <= 80 else text[:77] + '...'}")
+    return ParameterError(f"{field} must be {rule}, got {excerpt(value)}")
 
 
 def _check_answers(answers: Sequence[Answer], mechanism: Mechanism) -> None:
@@ -385,7 +385,9 @@ def _report(value: object, positions: Mapping[str, int] | None) -> Report:
         raise _fault(derived, record[derived], how)
     if positions is None:
         return report
-    return replace(report, answers=tuple(_placed(answer, i, positions) for i, answer in enumerate(answers)))
+    placed = copy(report)  # it was checked with the names that it has
+    object.__setattr__(placed, "answers", tuple(_placed(answer, i, positions) for i, answer in enumerate(answers)))
+    return placed
 
 
 def _placed(answer: Answer, i: int, positions: Mapping[str, int]) -> Answer:

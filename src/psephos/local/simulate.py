@@ -18,8 +18,7 @@ from psephos._check import Exact, check_choice, check_integer
 from psephos.errors import ParameterError
 from psephos.local.budget import device_epsilon
 from psephos.local.columns import Kind, ReportColumns
-from psephos.local.randomized_response import check_mechanism
-from psephos.local.reports import UNITS, Mechanism, Unit
+from psephos.local.reports import MECHANISMS, UNITS, Mechanism, Unit
 from psephos.scores.answers import real_array
 from psephos.scores.links import LOGISTIC, Link, as_link
 
@@ -70,7 +69,7 @@ def randomise_columns(
     (False, True)
     """
     check_choice(unit, "unit", UNITS)
-    check_mechanism(mechanism)
+    check_choice(mechanism, "mechanism", MECHANISMS)
     single = isinstance(epsilon, str) or not isinstance(epsilon, (Sequence, np.ndarray))
     menu = [device_epsilon(e) for e in ([epsilon] if single else epsilon)]  # type: ignore[union-attr]
     if not menu:

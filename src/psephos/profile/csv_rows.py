@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from psephos.errors import DataError
@@ -67,12 +68,9 @@ class Rows:
         repairs.names = names
         support = Support(len(names))
         for cells, (count, line) in self.rows.items():
-            groups: list[list[int]] | OrderFault
-            try:
-                groups = self.groups(cells, count)
-            except OrderFault as fault:
-                groups = fault
-            support.add(repairs.places(groups, len(names), count, line, *self.again.get(cells, ())), count)
+            further = self.again.get(cells, ())
+            places = repairs.places(partial(self.groups, cells, count), len(names), count, line, *further)
+            support.add(places, count)
         return support.profile(names, items_source=items_source, notes=(*self.said, *self.notes(), *repairs.finish()))
 
 

@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -229,13 +230,8 @@ def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False,
             count = repairs.count(written, number)
             if not count:
                 continue
-            groups: list[list[int]] | OrderFault
-            try:
-                groups = parse_order(order, len(names), numbers)
-            except OrderFault as fault:
-                groups = fault
             void = repairs.void
-            places = repairs.places(groups, len(names), count, number)
+            places = repairs.places(partial(parse_order, order, len(names), numbers), len(names), count, number)
             new = support.add(places, count)
             if repairs.void == void:
                 seen.look(places, number)

@@ -46,7 +46,7 @@ class OrderFault(ValueError):
 
 def check_clean(clean: object) -> Clean:
     """Return ``clean`` if it names a policy."""
-    return check_choice(clean, "clean", ("reject", "keep-first", "empty"))  # type: ignore[return-value]
+    return check_choice(clean, "clean", ("reject", "keep-first", "empty"))
 
 
 def parse_count(text: str) -> int:
@@ -244,15 +244,14 @@ class Repairs:
         self.zeros += not count
         return count
 
-    def places(self, groups: list[list[int]] | OrderFault, m: int, count: int, line: int, *further: int) -> list[int]:
+    def places(self, parse: Callable[[], list[list[int]]], m: int, count: int, line: int, *further: int) -> list[int]:
         """The places of one order of ``count`` people, repaired as the policy says; none where it is void.
 
-        ``further`` are more lines on which it stands.
+        ``parse`` gives its groups or raises :class:`OrderFault`; ``further`` are more lines on which it stands.
         """
         self.all += count
         try:
-            if isinstance(groups, OrderFault):
-                raise groups
+            groups = parse()
             kept = without_repeats(groups) if self.clean == "keep-first" else groups
             places = places_of(kept, m, self.names)
         except OrderFault as fault:

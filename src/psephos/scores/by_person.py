@@ -63,8 +63,8 @@ def clustered_wins(
         for start, residuals in table.residuals():
             wins = wins + residuals.T @ (table.counts[start : start + len(residuals), None] * residuals)
     inverse, density = score_inverse(theta, answers, regularisation=regularisation, link=link)
-    freedom = freedom_of_pairs(table, density, inverse)
-    return wins + freedom.added, freedom
+    freedom, added = freedom_of_pairs(table, density, inverse)
+    return wins + added, freedom
 
 
 def clustered_rows(data: Comparisons, theta: Floats, link: Link) -> tuple[Any, Freedom]:

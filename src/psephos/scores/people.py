@@ -108,18 +108,14 @@ class PersonTable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Freedom:
-    """Degrees of freedom of scores, shape (m,), and of differences, shape (m, m), or None: the lesser of the two.
-
-    ``added``: shape (m, m), what corrected residuals add to the covariance of the wins.
-    """
+    """Degrees of freedom of scores, shape (m,), and of differences, shape (m, m), or None: the lesser of the two."""
 
     scores: Floats
     differences: Floats | None
-    added: Floats
 
 
-def freedom_of_pairs(table: PersonTable, density: Floats, inverse: Floats) -> Freedom:
-    """Degrees of freedom of all scores and differences.
+def freedom_of_pairs(table: PersonTable, density: Floats, inverse: Floats) -> tuple[Freedom, Floats]:
+    """Degrees of freedom of all scores and differences; and what corrected residuals add to the covariance of the wins.
 
     Parameters
     ----------
@@ -188,7 +184,7 @@ def freedom_of_pairs(table: PersonTable, density: Floats, inverse: Floats) -> Fr
         squares += light**2 / float(table.numbers()[bound > 0].sum())
     freedom = _equivalent(beta, 2.0 * beta - squares, alike**2 / np.maximum(uneven, 1e-300), 1.0 - shares)
     freedom[held] = 0.0
-    return Freedom(scores=np.diagonal(freedom).copy(), differences=freedom, added=added)
+    return Freedom(scores=np.diagonal(freedom).copy(), differences=freedom), added
 
 
 def freedom_of_items(share: Floats, several: npt.NDArray[np.bool_], size: Floats, item: Labels, m: int) -> Freedom:
@@ -211,7 +207,7 @@ def freedom_of_items(share: Floats, several: npt.NDArray[np.bool_], size: Floats
     beta, uneven = total(size * h**2) / alike, np.maximum(total((size * h) ** 2), 1e-300)
     freedom = _equivalent(beta, 2.0 * beta - total(h**2), alike**2 / uneven, 1.0 - total(h))
     freedom[item[h > _HALF]] = 0.0
-    return Freedom(scores=freedom, differences=None, added=np.zeros((0, 0)))
+    return Freedom(scores=freedom, differences=None)
 
 
 def _equivalent(beta: Floats, kappa: Floats, like: Floats, light: Floats) -> Floats:

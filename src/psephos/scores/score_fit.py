@@ -107,11 +107,8 @@ class ScoreFit:
     def errors(self) -> Floats:
         """Standard errors of the scores about the mean of their component, shape (m,).
 
-        Infinite for an item alone, and where :attr:`freedom` is 0.
-
-        Exact up to 2000 items. Beyond, ``sqrt(diag(H^+ J H^+))`` is measured with random signs
-        (:mod:`psephos.scores.sparse_errors`), with the relative error that :attr:`errors_precision` states;
-        :meth:`covariance_of` is exact for chosen items.
+        Infinite for an item alone, and where :attr:`freedom` is 0. Beyond 2000 items they are measured with random
+        signs, with the relative error :attr:`errors_precision`; :meth:`errors_of` is exact for chosen items.
         """
         if self.measured_errors is not None:
             errors = self.measured_errors.errors
@@ -126,10 +123,7 @@ class ScoreFit:
 
     @property
     def held_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of other items, as positions, whose difference rests on one person for the most part.
-
-        Of items that comparisons join; empty beyond 2000 items, where differences are not looked at one by one.
-        """
+        """Pairs of other joined items whose difference rests mostly on one person; empty beyond 2000 items."""
         if self.freedom is None or self.difference_freedom is None:
             return ()
         labels, free = self.component_labels, self.freedom > 0
@@ -139,10 +133,7 @@ class ScoreFit:
 
     @property
     def errors_precision(self) -> float:
-        """Relative standard error of :attr:`errors`, root mean square over items, from measuring them; 0 if exact.
-
-        At most .02, unless 512 draws do not reach that: single items may be off by four times as much.
-        """
+        """Relative standard error of :attr:`errors`, root mean square over items, from measuring them; 0 if exact."""
         return 0.0 if self.measured_errors is None else self.measured_errors.precision
 
     @property
@@ -153,17 +144,10 @@ class ScoreFit:
         return student_intervals(self.scores, self.errors, freedom=self.freedom, level=self.level)
 
     def covariance_of(self, items: Sequence[int]) -> Floats:
-        """The exact covariance of the scores of k items, about the means of their components, at any number of items.
+        """The exact covariance of the scores of k items, about the means of their components; shape (k, k).
 
-        Parameters
-        ----------
-        items
-            0-based positions. Beyond 2000 items each costs a solution of linear equations.
-
-        Returns
-        -------
-        array of shape (k, k)
-            in squared units of the scores; 0 between components, where nothing is known.
+        ``items`` are 0-based positions; beyond 2000 items each costs a solution of linear equations. Entries are in
+        squared units of the scores, and 0 between components, where nothing is known.
 
         Raises
         ------
@@ -198,10 +182,9 @@ class ScoreFit:
         return np.where(alone, np.inf, np.sqrt(np.maximum(variances, 0.0)))
 
     def difference_errors(self, items: Sequence[int] | None = None) -> Floats:
-        """Exact standard errors of ``theta_u - theta_v``, shape (k, k), infinite across components.
+        """Exact standard errors of ``theta_u - theta_v``, shape (k, k), of k items (0-based positions) or of all.
 
-        Infinite too where one person holds most of what is known (:attr:`difference_freedom` is 0). Of k chosen items
-        (0-based positions), or of all; then :class:`ParameterError` where there is no ``covariance``.
+        Infinite across components, and where one person holds most of what is known.
         """
         if items is None:
             errors = difference_errors(self._full_covariance(), self.component_labels)
@@ -236,14 +219,8 @@ class ScoreFit:
     def rank_intervals(self, *, rng: np.random.Generator, draws: int = 20_000) -> RankIntervals:
         """Intervals that hold the ranks of all items at once with probability ``level``, tiers, and the top K.
 
-        Items of different components are never sure to differ (:func:`psephos.scores.rank_intervals`).
-
-        Parameters
-        ----------
-        rng
-            for the simulation of the errors.
-        draws
-            how many; at least ``level / (1 - level)``.
+        From ``draws`` simulated errors, at least ``level / (1 - level)``. Items of different components are never sure
+        to differ (:func:`psephos.scores.rank_intervals`).
 
         Raises
         ------
@@ -341,8 +318,7 @@ def fit_wins(
     >>> fit.scores.round(3).tolist()
     [0.42, -0.42]
     """
-    link = as_link(link)
-    names = tuple(items)
+    link, names = as_link(link), tuple(items)
     check_choice(sampling, "sampling", ("independent", "clustered"))
     normal_intervals(0.0, 0.0, level=level)  # a level out of range is refused before the work
     if not names:
@@ -370,8 +346,7 @@ def fit_wins(
     theta = solution.scores
     found = wins_covariance(theta)
     spread, freedom = found if isinstance(found, tuple) else (found, None)
-    covariance: Floats | None = None
-    measured: SparseErrors | None = None
+    covariance, measured = None, None
     if sparse.issparse(spread) and is_large(m):
         spread = WinsCovariance(spread)
     if isinstance(spread, WinsCovariance) and isinstance(table, SparseAnswers):
