@@ -29,7 +29,8 @@ plan.sentence()
 roots = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(sorted(roots - sys.stdlib_module_names), sorted(n for n in sys.modules if n.startswith("psephos.")))
 """
-    own = [f"psephos.local.{n}" for n in ("bits", "budget", "person", "randomized_response", "reports", "samplers")]
+    names = ("bits", "budget", "person", "randomized_response", "report_lines", "reports", "samplers")
+    own = [f"psephos.local.{n}" for n in names]
     assert run(code) == f"['psephos'] {['psephos._check', 'psephos._json', 'psephos.errors', 'psephos.local', *own]}\n"
 
 

@@ -18,7 +18,7 @@ from psephos.local import (
     randomise_answers,
     read_reports,
     report_line,
-    reports,
+    report_lines,
     write_reports,
 )
 from psephos.privacy import InsecureBits
@@ -249,7 +249,7 @@ def test_a_file_is_read_up_to_its_first_fault(put):
 
 
 def test_lines_are_bounded(put, monkeypatch):
-    monkeypatch.setattr(reports, "MAX_LINE", 300)
+    monkeypatch.setattr(report_lines, "MAX_LINE", 300)
     fits = json.dumps(GOOD).ljust(300)
     assert parse_report(fits) == parse_report(fits + "\r\n") == parse_report(json.dumps(GOOD))
     with pytest.raises(DataError, match=r"^r.jsonl:2: a line must have at most 300 bytes, got more$"):

@@ -19,18 +19,8 @@ from psephos.local.randomized_response import (
     three_outcome_tie_share,
     truth_probability,
 )
-from psephos.local.reports import (
-    SCHEMA,
-    Answer,
-    Mechanism,
-    Outcome,
-    Report,
-    Unit,
-    parse_report,
-    read_reports,
-    report_line,
-    write_reports,
-)
+from psephos.local.report_lines import SCHEMA, parse_report, read_reports, report_line, write_reports
+from psephos.local.reports import Answer, Mechanism, Outcome, Report, Unit
 
 __all__ = [
     "SCHEMA",

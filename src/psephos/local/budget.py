@@ -1,8 +1,8 @@
 """How much one person gives away, and how to divide it.
 
 A person with budget eps who answers k pairs spends eps/k on each. Each answer then carries a share r = tanh(eps/2k) of
-its signal, its variance grows like 1/r^2, and there are k of them: what counts is ``1 / (k tanh^2(eps / 2k))``. As
-``tanh(x)^2 / x`` has one maximum, where sinh(2x) = 4x, so has its inverse in k one minimum.
+its signal, and the variance of a score is in proportion to ``1 / (k tanh^2(eps / 2k))``, which has one minimum in k
+(docs/proofs/local.md, theorem 7).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BEST_HALF = 1.0886594  # the root of sinh(2x) = 4x: the best epsilon for one an
 
 
 def device_epsilon(value: object, name: str = "epsilon") -> Fraction:
-    """A declared privacy loss in nats, exactly, from 1e-17 to 800.
+    """``value``, a declared privacy loss in nats, exactly, from 1e-17 to 800; messages call it ``name``.
 
     Raises
     ------
@@ -43,7 +43,9 @@ def device_epsilon(value: object, name: str = "epsilon") -> Fraction:
 
 
 def epsilon_text(epsilon: Fraction) -> str:
-    """An epsilon as text that parses back exactly: a decimal where one exists, else a ratio.
+    """An ``epsilon`` that :func:`device_epsilon` takes as text that parses back exactly: a decimal, else a ratio.
+
+    Nothing is checked here: :class:`psephos.errors.ParameterError` is raised where an epsilon comes in.
 
     >>> epsilon_text(Fraction(1, 10)), epsilon_text(Fraction(1, 3)), epsilon_text(Fraction(1, 10**17))
     ('0.1', '1/3', '1e-17')
@@ -60,7 +62,8 @@ def best_pairs(epsilon: Exact, *, most: int | None = None) -> int:
 
     It minimises ``1 / (k tanh^2(epsilon / 2k))``, the variance of a score up to a factor, between equal items for
     independent answers with two outcomes: 1 up to epsilon 3.06, then about half of epsilon. Between unequal items, with
-    three outcomes or where a person's answers hang together, never more (docs/proofs/local.md, theorem 7).
+    three outcomes or where a person's answers hang together, never more (docs/proofs/local.md, theorem 7). Raises
+    :class:`psephos.errors.ParameterError` for an epsilon outside 1e-17 to 800 nats, or ``most`` below 1.
 
     >>> [best_pairs(epsilon) for epsilon in ("0.1", 3, 4, 6)]
     [1, 1, 2, 3]

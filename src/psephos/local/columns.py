@@ -22,7 +22,8 @@ from psephos._check import Exact, check_choice
 from psephos.errors import DataError, ParameterError
 from psephos.local.budget import device_epsilon
 from psephos.local.randomized_response import attenuation_at
-from psephos.local.reports import MECHANISMS, UNITS, Mechanism, Report, Unit, check_most, read_reports
+from psephos.local.report_lines import read_reports
+from psephos.local.reports import MECHANISMS, UNITS, Mechanism, Report, Unit, check_most
 from psephos.profile.names import ItemIndex, check_items, require_items
 
 __all__ = ["Kind", "ReportColumns", "margin_moments"]

@@ -1,31 +1,21 @@
 """From randomised answers to unbiased estimates of pairs.
 
 Code an answer on items u and v as x = +1 (u preferred), -1 or 0, and its report likewise as s. Reports shrink margins
-by a known factor a, the :func:`psephos.local.attenuation` of the answer's epsilon, so
+by a known factor a, the :func:`psephos.local.attenuation` of the answer's epsilon, so ``X = s / a`` has the mean x.
 
-    X = s / a,      E[X | x] = x,      z = (1 + X) / 2 = 1/2 + (y~ - 1/2) / a
+**Weights** w depend on epsilon and mechanism alone, which are public; then ``sum w X / sum w`` stays unbiased, as long
+as how careful people are says nothing about what they prefer. ``uniform`` gives each the weight 1; ``adaptive`` gives w
+in proportion to ``1 / E[X^2]`` without ties, ``a^2`` for two outcomes: the inverse variance between equal items.
+Weights are scaled to mean 1.
 
-is unbiased: the document's equation (1), with y~ the share 0, 1/2 or 1 that was reported. With two outcomes
-``X^2 = 1/a^2`` whatever the answer is, so a tie that a coin answered has the right mean too.
-
-**Weights.** Answers of unlike epsilon may count unlike, by weights w that depend on epsilon and mechanism alone, which
-are public; then ``sum w X / sum w`` stays unbiased, as long as how careful people are says nothing about what they
-prefer. ``uniform`` gives each the weight 1, as the document does; ``adaptive`` gives w in proportion to ``1 / E[X^2]``
-without ties, ``a^2`` for two outcomes: the inverse variance between equal items. Weights are scaled to mean 1.
-
-**Whoever declares an epsilon decides how much the report counts**: w X moves a margin by w / a, so by a under adaptive
-weights (20 times as much at epsilon 800 as at .1), and by 1 / a, without bound, under uniform ones. So the influence
-w / a of an answer is held to one that at most a tenth of all reports exceed, ``w = min(w, limit * a)``. That is public,
-and by epsilon alone, so that means stay as they are. Nothing changes where all declare the same, or where more than a
-tenth declares what gives most influence. Less than a tenth of the reports then moves margins no further than if it had
-declared what others do. Where a poll bounds epsilon beforehand, ``max_epsilon`` refuses reports above it, and there is
-no other limit.
+**Whoever declares an epsilon decides how much the report counts**: w X moves a margin by w / a. So that influence is
+held to one that at most a tenth of all reports exceed, ``w = min(w, limit * a)``, by epsilon alone. Nothing changes
+where all declare the same, or where more than a tenth declares what gives most influence. Where a poll bounds epsilon
+beforehand, ``max_epsilon`` refuses reports above it, and there is no other limit.
 
 **What comes out** for each pair: the estimated margin ``W = sum w X``, the number of answers ``n = sum w``, and the
-variance that W has beyond that of n plain answers between equal items, ``sum w^2 E[X^2] - n``, or 0 where a pair was
-mostly answered by people of large epsilon and it is negative.
-
-Source: the document on private pairwise rankings, equation (1) and Lemmas 1 and 2; proofs in docs/proofs/local.md.
+variance that W has beyond that of n plain answers between equal items, ``sum w^2 E[X^2] - n``, or 0 where that is
+negative. Proofs: docs/proofs/local.md, sections 3 and 5.
 """
 
 from __future__ import annotations

@@ -2,19 +2,14 @@
 
 An answer of person p on items u and v, debiased to z (:mod:`psephos.local.debias`) and weighted by w, adds ``w z`` to
 the wins of u, ``w (1 - z)`` to those of v, and w to the answers of the pair. Scores solve the score equations of
-:mod:`psephos.scores.m_estimator`, which stay convex whatever real number z is. Their covariance is the sandwich
-``H^+ J H^+`` with J the covariance of the wins:
+:mod:`psephos.scores.m_estimator`; their covariance is the sandwich ``H^+ J H^+`` with J the covariance of the wins:
 
 * ``clustered``: ``J = T (sum_p r_p r_p^T) T + S J_independent S``, with ``r_p = sum_a w_a (z_a - F(theta_u - theta_v))
-  (e_u - e_v)`` over the answers of one record. It holds however the answers of a person hang together, and has the
-  noise of randomisation in it. The second part is one more person about each item who answers by the model: S is
-  diagonal, ``S_u^2`` one over the number of people who answered about u, since the fit follows those few. The diagonal
-  T >= 1 makes up for the fit to the same people, and tends to 1 as they grow in number. Where people give
-  several answers each, the variance of an item is known with finite freedom only, and intervals are Student's.
-* ``independent``: every answer is one of its own, so that only the known law remains,
-  ``J = L(sum w^2 (E[X^2] / 4 - (F - 1/2)^2))``.
+  (e_u - e_v)`` over the answers of one record; it holds however the answers of a person hang together. S stands for one
+  more person about each item, T >= 1 makes up for the fit to the same people, and intervals are Student's.
+* ``independent``: every answer is one of its own, ``J = L(sum w^2 (E[X^2] / 4 - (F - 1/2)^2))``.
 
-Source: the document on private pairwise rankings, equations (2) and (3), Lemma 3; docs/proofs/local.md.
+S, T and the degrees of freedom: docs/proofs/local.md, section 7, (J).
 """
 
 from __future__ import annotations

@@ -2,12 +2,8 @@
 
 The person is protected as a whole by default: a budget epsilon, a public number k of pairs, drawn from the public
 list of items without a look at anything the person thinks (or taken from a public assignment), and epsilon/k for each
-answer.
-
-**Proof.** Given the pairs, the reports are independent, and each changes by a factor of at most exp(epsilon/k) in
-probability when its answer is replaced (:mod:`psephos.local.randomized_response`); the product of k such factors is at
-most exp(epsilon). The pairs have the same law whatever the answers are, and every pair is answered, with or without
-an opinion. So the whole record is epsilon-differentially private for the person, under replacement of all answers.
+answer. Every pair is answered, with or without an opinion, so that the whole record is epsilon-differentially private
+for the person, under replacement of all answers (docs/proofs/local.md, theorem 6).
 
 With ``unit="comparison"`` epsilon protects one answer, and a person who gives k of them spends k times epsilon. How
 many are asked, and which, must be public then too.
@@ -129,6 +125,11 @@ def plan_person(
     bits
         Random bits; by default those of the operating system.
 
+    Returns
+    -------
+    Questionnaire
+        with ``unit="person"``.
+
     Raises
     ------
     ParameterError
@@ -158,9 +159,28 @@ def plan_comparisons(
     epsilon: Exact,
     mechanism: Mechanism = "binary",
 ) -> Questionnaire:
-    """Questions to a person who spends ``epsilon`` on each answer: ``asked``, pairs by position or name.
+    """Questions to a person who spends ``epsilon`` on each answer.
 
-    Which pairs are asked is taken to be public. ``epsilon_person`` of the result states the total.
+    Parameters
+    ----------
+    items
+        The public list of names, at least two.
+    asked
+        Different pairs, by 0-based position or by name; which are asked is taken to be public.
+    epsilon
+        Nats for each answer, 1e-17 to 800; ``epsilon_person`` of the result states the total.
+    mechanism
+        ``binary`` or ``three-outcome``.
+
+    Returns
+    -------
+    Questionnaire
+        with ``unit="comparison"``.
+
+    Raises
+    ------
+    ParameterError
+        naming the parameter, its value and the allowed range.
 
     >>> plan_comparisons(["tea", "coffee", "milk"], [("tea", "milk"), ("coffee", "tea")], epsilon=1).epsilon_person
     Fraction(2, 1)
@@ -172,10 +192,15 @@ def plan_comparisons(
 def randomise_answers(
     questions: Questionnaire, answers: Sequence[Outcome | None], *, bits: BitSource = _SYSTEM
 ) -> Report:
-    """The report on a person's answers, one for each pair asked, in that order.
+    """The report on a person's ``answers`` to ``questions``, one for each pair asked, in that order.
 
     ``left``, ``right`` or ``tie``; ``None`` where there is no opinion, which a fair coin then answers. A
-    questionnaire is for one report: a second one spends the budget again.
+    questionnaire is for one report: a second one spends the budget again. ``bits`` are by default those of the
+    operating system.
+
+    Returns
+    -------
+    Report
 
     Raises
     ------

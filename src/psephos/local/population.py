@@ -4,11 +4,8 @@ For a holder of ballots or comparisons who wants to publish reports instead, or 
 person's pairs, budget and answers are treated as :func:`psephos.local.plan_person` and
 :func:`psephos.local.randomise_answers` do on a device, and the guarantee is theirs: of reports, for each person.
 
-**The order of the records** is uniform among all, drawn before anything is looked at. In the order of the data it would
-not do: equal ballots are kept together in the order in which each first came, so one person's ballot decides behind
-which records all others stand, and reports that are private one by one would not be so together. Given the order that
-was drawn, replacing one person changes one record's law by a factor of at most exp(epsilon), and the others not at
-all; and as people are exchangeable under a uniform order, how they are numbered within does not matter.
+**The order of the records** is uniform among all, drawn before anything is looked at: in the order of the data, one
+person's ballot decides behind which records all others stand (docs/proofs/local.md, theorem 6a).
 """
 
 from __future__ import annotations

@@ -7,36 +7,21 @@ and its density at the differences of the guessed scores, and ``Lap(c)`` is the 
     H = n Lap(f),      J = (L/D) sum_g p_g w_g^2 [ k_g Lap(V_g/4 - (F - 1/2)^2) + k_g (k_g - 1)/(D - 1) C ],
 
 and the scores have covariance ``H^+ J H^+``, as in :mod:`psephos.scores.intervals`. ``V_g`` is the second moment of a
-debiased margin (:mod:`psephos.local.randomized_response`): 1/a^2 for two outcomes; for three it falls as the share t
-of ties grows, where a pair has the share ``min(t, 2 min(F, 1 - F))``, for no more is left by F.
+debiased margin; with three outcomes it falls as the share of ties grows, ``min(t, 2 min(F, 1 - F))`` of a pair.
 
-**Answers of one person.** Given the pairs, the sums of a person's answers are uncorrelated between pairs if the answers
-are independent (C = 0). A person who answers by one ranking of all items, drawn from independent utilities U_u, has
-answers that agree with each other. A pair is drawn with probability k/D and two with k(k-1)/(D(D-1)), so
-
-    C = sum over ordered couples of different pairs {u,v}, {a,b} of Cov(1[u > v], 1[a > b]) (e_u - e_v)(e_a - e_b)^T.
-
-Pairs without a common item add nothing. For those that share u, write G_v for the distribution function of U_v:
-
-    c_u(v, w) = Cov(1[u > v], 1[u > w]) = int G_v G_w dG_u - F_uv F_uw.
-
-Utilities with Gumbel law give the logistic link (Luce and Plackett: the integral is e^u / (e^u + e^v + e^w)), normal
-ones of variance 1/2 the normal link. The integrals are sums over equally spaced nodes, which for such densities err
-by less than 1e-12, and sums over items are taken first: m^2 times the number of nodes, and no m^3. Between equal items
-c = 1/12 and ``C = m(m-2)/12`` on all that sums to 0. With ties, a person is taken to tie each pair with the mean share
-of ties, whatever else they answer, and C shrinks by ``(1 - t)^2``.
-
-With equal scores everything is a multiple of the projection ``P = I - 11^T/m``: one person of one kind gives
-
-    (m - 1)/(2 f(0)^2) * ( V/(4k) + (1 - 1/k) (1 - t)^2 / (6 (m + 1)) ).
+**Answers of one person** by one ranking, drawn from independent utilities U_u (Gumbel for the logistic link, normal
+of variance 1/2 for the normal one), agree with each other: C sums ``Cov(1[u > v], 1[u > w])`` over couples of pairs
+that share an item, ``int G_v G_w dG_u - F_uv F_uw`` with G_v the distribution function of U_v. The integrals are sums
+over equally spaced nodes, which err by less than 1e-12, and sums over items are taken first: m^2 times the number of
+nodes, and no m^3. If answers are independent, C = 0. With ties C shrinks by ``(1 - t)^2``. With equal scores all is a
+multiple of the centring projection (docs/proofs/local.md, section 9).
 
 **What follows from a covariance.** Ranks: q standard errors, the quantile of the largest of all differences, is taken
 as that of the range of m independent normal variables over sqrt(2); exact for equal scores, and on the safe side, by
-little, else (Tukey and Kramer; Hayter 1984 for independent errors). An interval's expected width is then a sum of
-normal probabilities. The top K are right if the least of the K best estimates is above the greatest of the rest; with
-independent errors of variances d_u, fitted so that ``d_u + d_v`` is about the variance of each difference that matters,
-that is one integral; beside simulations it errs by .01 at most where the chance is above .9. Everything is
-deterministic.
+little, else (Tukey and Kramer; Hayter 1984). The top K are right if the least of the K best estimates is above the
+greatest of the rest; with independent errors of variances d_u, fitted so that ``d_u + d_v`` is about the variance of
+each difference that matters, that is one integral; beside simulations it errs by .01 at most where the chance is above
+.9.
 """
 
 from __future__ import annotations

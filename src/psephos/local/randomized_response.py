@@ -5,27 +5,13 @@ Two mechanisms, each epsilon-differentially private for one answer (replace it b
 * ``binary``: the report is ``left`` or ``right``, the true answer with probability ``e^eps / (e^eps + 1)``. A tie is
   answered by a fair coin before that.
 * ``three-outcome``: ``left``, ``right`` or ``tie``, the true one with probability ``e^eps / (e^eps + 2)``, each other
-  with probability ``1 / (e^eps + 2)``.
+  with probability ``1 / (e^eps + 2)``. Better where ties are many: :func:`three_outcome_tie_share`.
 
 **No opinion** is answered by a fair coin between left and right in both. Whoever skipped a question, or asked for
 another one, would tell what they know.
 
-**Proof.** Code the answers as 0, 1 (and 2); the report is answer + S modulo 2 (3), where S is drawn without a look
-at the answer, 0 with odds e^eps to 1 against each other value. So the probability of any report under two answers
-differs by a factor of at most e^eps; a coin in place of an answer is a mixture of two answers and keeps that.
-
-**What is left of the signal.** Let w, l, t be the shares of left, right and tie among the answers. A report counted as
-+1, -1 or 0 has mean a (w - l), with a the :func:`attenuation`. After division by a its variance is, beside
-``-(w - l)^2`` in both,
-
-    binary:         (e^eps + 1)^2 / (e^eps - 1)^2
-    three-outcome:  (e^eps + 2) (e^eps + 1 - t (e^eps - 1)) / (e^eps - 1)^2
-
-so three outcomes are better where ``t > (e^eps + 1) / ((e^eps + 2)(e^eps - 1))``: never up to epsilon ln(3)/2 = 0.55,
-above 46 % of ties at 1 and above 14 % at 2, all for one answer. Without a public guess of the share of ties, stay with
-two outcomes up to epsilon 2. Where there are no ties at all, two outcomes are better at every epsilon.
-
-Source: Warner (1965); for more outcomes, Kairouz, Oh and Viswanath (2016).
+Proofs, means and variances: docs/proofs/local.md, sections 2 and 3. Source: Warner (1965); for more outcomes, Kairouz,
+Oh and Viswanath (2016).
 """
 
 from __future__ import annotations
@@ -59,7 +45,7 @@ _DIGITS = Context(prec=40, Emax=10**6, Emin=-(10**6))
 def randomise(
     answer: Outcome | None, *, epsilon: Exact, mechanism: Mechanism = "binary", bits: BitSource = _SYSTEM
 ) -> Outcome:
-    """One answer, randomised with privacy loss ``epsilon`` (nats, 1e-17 to 800).
+    """One answer, randomised.
 
     Each call spends epsilon anew: several answers of one person add up. :func:`psephos.local.plan_person` and
     :func:`psephos.local.randomise_answers` keep that account.
@@ -68,10 +54,17 @@ def randomise(
     ----------
     answer
         ``left``, ``right`` or ``tie``: who is preferred; ``None`` for no opinion.
+    epsilon
+        Privacy loss in nats, 1e-17 to 800.
     mechanism
         ``binary`` reports left or right, ``three-outcome`` also a tie.
     bits
         Random bits; by default those of the operating system.
+
+    Returns
+    -------
+    ``left``, ``right`` or ``tie``
+        what may leave the device.
 
     Raises
     ------
@@ -116,7 +109,8 @@ def randomiser(epsilon: Fraction, mechanism: Mechanism, bits: BitSource) -> Call
 def truth_probability(epsilon: Exact, *, mechanism: Mechanism = "binary") -> float:
     """The probability that a report is the answer that was given, at ``epsilon`` for that answer.
 
-    ``e^eps / (e^eps + 1)``, with three outcomes ``e^eps / (e^eps + 2)``.
+    ``e^eps / (e^eps + 1)``, with three outcomes (``mechanism="three-outcome"``) ``e^eps / (e^eps + 2)``. Raises
+    :class:`psephos.errors.ParameterError` for an epsilon below 1e-17 or above 800 nats, and an unknown mechanism.
 
     >>> round(truth_probability(1), 4), round(truth_probability(1, mechanism="three-outcome"), 4)
     (0.7311, 0.5761)
@@ -127,8 +121,9 @@ def truth_probability(epsilon: Exact, *, mechanism: Mechanism = "binary") -> flo
 def attenuation(epsilon: Exact, *, mechanism: Mechanism = "binary") -> float:
     """The factor by which reports shrink the margin of left over right, at ``epsilon`` for one answer.
 
-    ``(e^eps - 1)/(e^eps + 1) = tanh(eps/2)``, with three outcomes ``(e^eps - 1)/(e^eps + 2)``. It never is 0: about
-    epsilon/2 (epsilon/3) for small epsilon.
+    ``(e^eps - 1)/(e^eps + 1) = tanh(eps/2)``, with ``mechanism="three-outcome"`` ``(e^eps - 1)/(e^eps + 2)``. It never
+    is 0: about epsilon/2 (epsilon/3) for small epsilon. Raises :class:`psephos.errors.ParameterError` as
+    :func:`truth_probability` does.
 
     >>> round(attenuation(1), 4), attenuation("1e-17")
     (0.4621, 5e-18)
@@ -144,7 +139,7 @@ def attenuation_at(epsilon: float, mechanism: Mechanism) -> float:
 def three_outcome_tie_share(epsilon: Exact) -> float:
     """The share of ties above which three outcomes are better than two, at ``epsilon`` for one answer.
 
-    A share above 1 means: never.
+    A share above 1 means: never. Raises :class:`psephos.errors.ParameterError` for an epsilon outside 1e-17 to 800.
 
     >>> [round(three_outcome_tie_share(epsilon), 2) for epsilon in ("0.5", 1, 2)]
     [1.12, 0.46, 0.14]
@@ -162,9 +157,11 @@ def odds_sentence(epsilon: Exact, *, answers: int = 1, unit: Unit = "person", me
     epsilon
         In nats: of the whole person (``unit="person"``) or of each answer (``unit="comparison"``).
     answers
-        How many answers that person gives.
+        How many answers that person gives, >= 1.
+    unit, mechanism
+        ``person`` or ``comparison``; ``binary`` or ``three-outcome``.
 
-    Factors are rounded up.
+    Factors are rounded up. Raises :class:`psephos.errors.ParameterError` for a parameter outside its range.
 
     >>> odds_sentence(1).partition(". ")[0]
     'At epsilon 1, an answer is reported as it was given with probability 73 %'

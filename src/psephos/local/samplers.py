@@ -1,26 +1,9 @@
 """Exact draws on the standard library: what a randomised answer needs, and no more.
 
-All probabilities are ratios of integers of any size; no double is used. Write ``below(n)`` for a uniform integer in
-[0, n), by rejection from the smallest power of two >= n: given acceptance, each value is equally likely.
-
-**Bernoulli(exp(-x)), 0 <= x <= 1** (Canonne, Kamath and Steinke 2020, algorithm 1). Draw Bernoulli(x/k) for
-k = 1, 2, ... up to the first failure, at k = K. ``P(K > k) = x^k / k!``, hence
-
-    P(K odd) = sum_{j >= 0} (P(K > 2j) - P(K > 2j + 1)) = sum_i (-x)^i / i! = exp(-x).
-
-For x > 1 one factor exp(-1) at a time; the first failure decides.
-
-**The flip of a binary answer**, probability ``1 / (1 + e^eps)``: a fair coin says "keep"; else Bernoulli(exp(-eps))
-says "flip"; else again. A round ends with keep : flip = 1/2 : exp(-eps)/2, and rounds are independent, so the odds of
-the first word are 1 : exp(-eps).
-
-**The shift of one of three answers**, probabilities ``e^eps : 1 : 1`` of 0, 1 and 2: a uniform candidate in {0, 1, 2}
-is taken at once if 0, else with probability exp(-eps); else again. By the same argument the odds are
-1 : exp(-eps) : exp(-eps).
-
-Neither the flip nor the shift sees the answer, so which bits are drawn says nothing about it. Whoever measures how long
-a draw took *and* sees the report learns about the flip, hence about the answer: the guarantee is for reports, not for
-an observer with a stopwatch (docs/proofs/local.md, section 2).
+All probabilities are ratios of integers of any size; no double is used (Canonne, Kamath and Steinke 2020, algorithm 1;
+laws: docs/proofs/local.md, theorem 1). Neither :func:`flip` nor :func:`shift` sees the answer, so which bits are drawn
+says nothing about it. Whoever measures how long a draw took *and* sees the report learns about the flip, hence about
+the answer: the guarantee is for reports, not for an observer with a stopwatch (theorem 3).
 """
 
 from __future__ import annotations

@@ -62,6 +62,18 @@ def randomise_columns(
         Shape ``(records,)``: position in ``epsilon``; all 0 if absent.
     record
         Shape ``(answers,)``, counting up from 0: which answers are of one person; one answer each if absent.
+    unit, mechanism
+        ``person`` or ``comparison``; ``binary`` or ``three-outcome``.
+
+    Returns
+    -------
+    ReportColumns
+        with ``secure`` false.
+
+    Raises
+    ------
+    ParameterError
+        naming the parameter, its value and the allowed range.
 
     >>> rng = np.random.default_rng(1)
     >>> columns = randomise_columns(["a", "b"], [0] * 1000, [1] * 1000, [1] * 1000, epsilon=1, rng=rng)
@@ -172,14 +184,28 @@ def simulate_population(
         theta, shape (m,): an item beats another with probability ``F(theta_u - theta_v)``.
     people
         How many; each has one of the epsilons, all equally likely if there are several.
+    epsilon, unit, mechanism, rng
+        as for :func:`randomise_columns`.
     pairs
         How many different pairs each answers, drawn at random; all of them for ``None``.
     opinions
         ``independent``: every answer is drawn by itself. ``ranking``: each person draws one utility an item, with
         the law whose differences follow the link, and answers by it: a Plackett-Luce ranking for ``logistic``, a
         normal one for ``normal``.
+    link
+        ``logistic``, ``normal`` or a :class:`psephos.scores.Link`.
     items
         Names; numbers if absent.
+
+    Returns
+    -------
+    ReportColumns
+        with ``secure`` false.
+
+    Raises
+    ------
+    ParameterError
+        naming the parameter, its value and the allowed range.
 
     >>> columns = simulate_population([1, 0, -1], people=100, epsilon=1, rng=np.random.default_rng(1), pairs=2)
     >>> columns.answers, columns.records

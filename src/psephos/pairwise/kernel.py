@@ -52,6 +52,11 @@ def margins_from_places(
     array of shape (m, m)
         int64 where N <= 2**61, else Python integers (dtype object). Antisymmetric.
 
+    Raises
+    ------
+    ParameterError
+        for another ``unranked``.
+
     >>> margins_from_places(np.array([[1, 1, 2], [2, 2, 1]], dtype=np.uint8)).tolist()
     [[0, 1], [-1, 0]]
     """
@@ -158,7 +163,18 @@ def _weighted_margins(places: NDArray[np.unsignedinteger], counts: Sequence[int]
 def margins_plain(
     places: NDArray[np.unsignedinteger], counts: Sequence[int] | None = None, *, unranked: Unranked = "last"
 ) -> NDArray[Any]:
-    """The definition of :func:`margins_from_places` in Python integers, one ballot and pair at a time."""
+    """The definition of :func:`margins_from_places` in Python integers, one ballot and pair at a time.
+
+    ``places``, ``counts`` and ``unranked`` as there.
+
+    Returns
+    -------
+    array of shape (m, m)
+        of Python integers (dtype object).
+
+    >>> margins_plain(np.array([[1, 1, 2], [2, 2, 1]], dtype=np.uint8)).tolist()
+    [[0, 1], [-1, 0]]
+    """
     m = places.shape[0]
     margins = np.zeros((m, m), dtype=object)
     for ballot, column in enumerate(places.T.tolist()):

@@ -41,6 +41,11 @@ def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last"
         Antisymmetric; int64 where N <= 2**61, else dtype object with Python integers. Comparisons with
         fractional weights give exact fractions (dtype object).
 
+    Raises
+    ------
+    ParameterError
+        for other data, or another ``unranked``.
+
     >>> from psephos import Profile
     >>> p = Profile.from_rankings({("tea", "coffee"): 7, ("coffee", "tea"): 3}, items=["tea", "coffee"])
     >>> pairwise_margins(p).tolist()
@@ -56,7 +61,13 @@ def pairwise_margins(data: Profile | Comparisons, *, unranked: Unranked = "last"
 def pair_counts(data: Profile | Comparisons, *, unranked: Unranked = "last") -> NDArray[Any]:
     """How often each pair was compared, ``N[u, v] = c[u, v] + c[v, u]`` with a tie counted half each way.
 
-    Not private, but for ballots under ``last``, where it is N for every pair, a public fact.
+    Not private, but for ballots under ``last``, where it is N for every pair, a public fact. ``data`` and ``unranked``
+    as for :func:`pairwise_margins`.
+
+    Returns
+    -------
+    array of shape (m, m)
+        symmetric, with the types of :func:`pairwise_margins`.
 
     >>> from psephos import Profile
     >>> p = Profile.from_rankings({("tea",): 7, ("coffee", "tea"): 3}, items=["tea", "coffee"])
@@ -71,10 +82,15 @@ def pair_counts(data: Profile | Comparisons, *, unranked: Unranked = "last") -> 
 
 
 def said_counts(profile: Profile, *, unranked: Unranked = "last") -> NDArray[Any]:
-    """On how many ballots each pair was compared, for a fit: a pair of two unranked items never was.
+    """On how many ballots of a ``profile`` each pair was compared, for a fit: a pair of two unranked items never was.
 
-    Under ``last`` an unranked item is below all ranked ones, and two unranked ones are not said to be equal: their pair
-    is no answer, where :func:`pair_counts` counts a tie.
+    With ``unranked="last"`` an unranked item is below all ranked ones, and two unranked ones are not said to be equal:
+    their pair is no answer, where :func:`pair_counts` counts a tie.
+
+    Returns
+    -------
+    array of shape (m, m)
+        symmetric, with the types of :func:`pairwise_margins`.
 
     >>> from psephos import Profile
     >>> p = Profile.from_rankings({("tea",): 7, ("coffee", "tea"): 3}, items=["tea", "coffee", "milk"])
@@ -131,9 +147,11 @@ class CountedPairs:
 def counted_pairs(data: Comparisons) -> CountedPairs:
     """What :func:`pair_counts` and :func:`pairwise_margins` hold, for any number of items: only pairs are stored.
 
-    Not private: exact counts, for the holder alone.
+    Not private: exact counts, for the holder alone. A comparison in ``data`` of weight 0 was not made.
 
-    A comparison of weight 0 was not made.
+    Returns
+    -------
+    CountedPairs
 
     >>> pairs = counted_pairs(Comparisons.from_columns(["a", "b", "c"], [2, 0, 1], [0, 2, 2], [1, 1, 0]))
     >>> pairs.first.tolist(), pairs.second.tolist(), pairs.answers.tolist(), pairs.margins.tolist()

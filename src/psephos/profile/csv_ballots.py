@@ -51,6 +51,8 @@ def read_ballots_csv(
 
     Parameters
     ----------
+    path
+        The file, UTF-8 or UTF-16; any line ending.
     layout
         ``places`` or ``positions`` (see the module); recognised from the header if absent.
     items
@@ -75,6 +77,11 @@ def read_ballots_csv(
     allow_void
         Whether more than half of the ballots may be void after cleaning, or left out since their people answered again
         later; by default that is an error.
+
+    Returns
+    -------
+    Profile
+        Its ``notes`` say what was guessed, repaired or left out.
 
     Raises
     ------
@@ -167,7 +174,7 @@ def _read_rows(table: Table, header: BallotColumns, collect: Rows, repairs: Repa
 
 
 def write_ballots_csv(profile: Profile, path: Source, *, layout: Layout = "places") -> None:
-    """Write ballots with a ``count`` column; :func:`read_ballots_csv` gives the profile back.
+    """Write a ``profile`` to ``path``, with a column ``count``; :func:`read_ballots_csv` gives it back.
 
     In the layout ``positions`` the reader needs the same ``items``, which such a file does not hold; in the layout
     ``places`` it does where an item is called like something else (``No``, ``Age``, ``n``), and refuses the file
@@ -176,8 +183,14 @@ def write_ballots_csv(profile: Profile, path: Source, *, layout: Layout = "place
     Raises
     ------
     DataError
-        if an item's name would be read as something else, or, in the layout ``positions``, if a ballot has a tie.
+        if an item's name would be read as something else, or, in the ``layout`` ``positions``, if a ballot has a tie.
         Nothing is written then.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "votes.csv")
+    >>> write_ballots_csv(Profile.from_places(["tea", "coffee"], [[1, 1], [2, 0]]), file)
+    >>> file.read_text().splitlines()
+    ['tea,coffee,count', '1,2,1', '1,,1']
     """
     check_choice(layout, "layout", ("positions", "places"))
     for name in profile.items:

@@ -111,6 +111,8 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
 
     Parameters
     ----------
+    path
+        The file, UTF-8 or UTF-16; any line ending.
     items
         The list of items, a public fact that a release needs. Without it the items are those seen, sorted.
 
@@ -196,12 +198,18 @@ def read_comparisons_csv(path: Source, *, items: Iterable[str] | None = None) ->
 
 
 def write_comparisons_csv(comparisons: Comparisons, path: Source) -> None:
-    """Write comparisons; :func:`read_comparisons_csv` with the same ``items`` gives them back.
+    """Write ``comparisons`` to ``path``; :func:`read_comparisons_csv` with the same ``items`` gives them back.
 
     Raises
     ------
     DataError
         if a person's name has blank ends, which the reader would strip. Nothing is written then.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "duels.csv")
+    >>> write_comparisons_csv(Comparisons.from_columns(["tea", "coffee"], [0], [1], [-1]), file)
+    >>> file.read_text().splitlines()
+    ['left,right,winner', 'tea,coffee,right']
     """
     for name in comparisons.persons or ():
         if name != name.strip():

@@ -26,12 +26,27 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?", re.ASCII)
 
 
 def file_kind(path: Source) -> FileKind:
-    """What a file looks like, from its first lines.
+    """What the file ``path`` looks like, from its first lines.
+
+    Returns
+    -------
+    FileKind
 
     ``preflib``: lines ``# KEY: value``, ``count: order``, or the header of the old format. ``json``: documents or
     reports. ``comparisons``: a table with two columns of items and a winner. ``records``: a table of numbers most of
     which are no places, with fractions. ``table``: any other, of ballots. Where a first line without a delimiter says
     nothing, the suffix of PrefLib's files does.
+
+    Raises
+    ------
+    DataError
+        for a file that is no text.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "votes.csv")
+    >>> _ = file.write_text("3: 1,2\\n2: 2,1\\n")
+    >>> file_kind(file)
+    'preflib'
     """
     with open_text(path, newline="") as stream:
         lines = [line.strip() for line in itertools.islice(stream, _ROWS)]

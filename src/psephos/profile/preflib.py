@@ -310,6 +310,8 @@ def write_preflib(
 
     Parameters
     ----------
+    profile, path
+        What is written, and where.
     data_type
         The narrowest kind that holds the ballots, if absent.
 
@@ -318,6 +320,12 @@ def write_preflib(
     DataError
         if an item's name has a line break or blank ends, which the format cannot hold, or if the ballots do
         not fit ``data_type``. Nothing is written then.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "tiny.soc")
+    >>> write_preflib(Profile.from_places(["tea", "coffee"], [[1, 1], [2, 2]]), file)
+    >>> file.read_text().splitlines()[-1]
+    '2: 1,2'
     """
     kind = data_type or profile.data_type
     check_choice(kind, "data_type", _TYPES)

@@ -50,7 +50,7 @@ _VECTOR = {"svg.fonttype": "none", "svg.hashsalt": "psephos", "pdf.fonttype": 42
 
 
 def check_picture(path: str | PathLike[str]) -> None:
-    """Make sure, before any work is done, that a picture of this name can be drawn.
+    """Make sure, before any work is done, that a picture ``path`` can be drawn.
 
     Raises
     ------
@@ -97,6 +97,12 @@ def plot_tradeoff(
         without lines, or for another suffix.
     MissingExtraError
         if matplotlib is not installed.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "plan.svg")
+    >>> plot_tradeoff([TradeOffLine(label="epsilon 1", people=(100, 1000), errors=(0.3, 0.1))], file)
+    >>> file.exists()
+    True
     """
     check_picture(path)
     if not lines:
@@ -160,6 +166,12 @@ def plot_process(
         for shapes that do not agree, or for another suffix.
     MissingExtraError
         if matplotlib is not installed.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "slopes.svg")
+    >>> plot_process([0.1, 0.9], ["age"], [[1.0], [2.0]], [[0.5], [1.0]], [[1.5], [3.0]], file)
+    >>> file.exists()
+    True
     """
     check_picture(path)
     for name, table in (("middle", middle), ("low", low), ("high", high)):

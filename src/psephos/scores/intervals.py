@@ -5,26 +5,19 @@ J the covariance of the wins, the scores have covariance about
 
     H^+ J H^+ + s s^T,      s = 2 lambda H^+ theta.
 
-Regularisation pulls scores together by about s, which is known and taken for one more error, as it can have either
-sign to a reader. lambda itself is not in H: where few answers join items, it would hold them together and make them
-look certain. Curvatures below 1e-6 of those at even odds (differences of 15 log-odds) count as that much, so that items
-that won, or lost, all they could have errors that are huge and finite.
-
-J is the sum of a sampling part and the known covariance of noise added to the wins, if any. Two models of sampling:
+Regularisation pulls scores together by about s, which is counted as one more error; lambda itself is not in H.
+Curvatures below 1e-6 of those at even odds (differences of 15 log-odds) count as that much, so that items that won, or
+lost, all they could have errors that are huge and finite. J is the sum of the known covariance of noise in the wins and
+of a sampling part:
 
 * independent: every answer is one of its own, ``J = L(s_uv F (1 - F))`` with s_uv the sum of squared weights of the
   answers, n_uv where all weights are 1. Too narrow where one person gives many answers.
-* clustered: people are independent and their answers are not, ``J = sum_p r_p r_p^T`` with r_p the wins of person p
-  less what the scores expect of the pairs that p compared (Liang and Zeger 1986). One more person who answers by the
-  fitted model is added, ``J_independent / people``: it makes up for the fit to the same people (in full where answers
-  are independent, in part where those of one person agree), vanishes as they grow in number, and keeps a few people of
-  one mind from giving intervals of width 0.
-
-The fit follows whoever holds much of it; what that does to residuals and quantiles: :mod:`psephos.scores.people`.
+* clustered: people are independent and their answers are not, ``J = sum_p r_p r_p^T + J_independent / people`` with r_p
+  the wins of person p less what the scores expect of the pairs that p compared (Liang and Zeger 1986).
 
 Only differences within a component of the table of answers are estimated; a score is taken relative to the mean of
 its component. All this is the first order of many answers: intervals of items that lie far apart for their number of
-answers (4 log-odds with some hundreds) cover less than their level, and stop short of what lies beyond.
+answers (4 log-odds with some hundreds) cover less than their level. Proofs: docs/proofs/local.md, section 7.
 """
 
 from __future__ import annotations
@@ -74,6 +67,11 @@ def independent_sampling(scores: npt.ArrayLike, answers: Any, *, link: Link | st
     -------
     array of shape (m, m)
         in answers squared; its rows sum to 0.
+
+    Raises
+    ------
+    ParameterError
+        if a table is out of range, or shapes differ.
 
     >>> independent_sampling([0, 0], [[0, 10], [10, 0]]).tolist()
     [[2.5, -2.5], [-2.5, 2.5]]
@@ -216,9 +214,15 @@ def _factored(
 
 
 def score_errors(covariance: Floats, component_labels: Labels) -> Floats:
-    """Standard errors of scores about the mean of their component, shape (m,).
+    """Standard errors of scores about the mean of their component.
 
-    An item that no other is compared with has an infinite one: nothing is known about it.
+    Of a ``covariance``, shape (m, m), and ``component_labels``, shape (m,), which are taken as they are: a
+    :class:`psephos.errors.ParameterError` comes from what made them.
+
+    Returns
+    -------
+    array of shape (m,)
+        infinite for an item that no other is compared with: nothing is known about it.
 
     >>> covariance = np.array([[0.04, -0.04, 0.0], [-0.04, 0.04, 0.0], [0.0, 0.0, 0.0]])
     >>> score_errors(covariance, np.array([0, 0, 1])).tolist()
@@ -231,7 +235,15 @@ def score_errors(covariance: Floats, component_labels: Labels) -> Floats:
 
 
 def difference_errors(covariance: Floats, component_labels: Labels) -> Floats:
-    """Standard errors of the differences ``theta_u - theta_v``, shape (m, m), infinite across components.
+    """Standard errors of the differences ``theta_u - theta_v``.
+
+    Of a ``covariance``, shape (m, m), and ``component_labels``, shape (m,), which are taken as they are: a
+    :class:`psephos.errors.ParameterError` comes from what made them.
+
+    Returns
+    -------
+    array of shape (m, m)
+        infinite across components.
 
     >>> covariance = np.array([[0.04, -0.04, 0.0], [-0.04, 0.04, 0.0], [0.0, 0.0, 0.0]])
     >>> difference_errors(covariance, np.array([0, 0, 1])).tolist()
@@ -250,6 +262,11 @@ def normal_intervals(centre: npt.ArrayLike, errors: npt.ArrayLike, *, level: flo
     -------
     array of shape (..., 2)
         lower and upper ends, whole lines where the error is infinite.
+
+    Raises
+    ------
+    ParameterError
+        for another level.
 
     >>> normal_intervals([1.0], [0.5], level=0.95).round(6).tolist()
     [[0.020018, 1.979982]]

@@ -111,6 +111,10 @@ def symmetric_link(
         ``integral_0^x F(t) dt`` in closed form; without it the integral is taken numerically. Only the value of the
         loss needs it: a fit does not.
 
+    Returns
+    -------
+    Link
+
     Raises
     ------
     ParameterError

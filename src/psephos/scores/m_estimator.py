@@ -10,16 +10,11 @@ F(-x) = 1 - F(x) turns the stationarity conditions into the score equations
     sum_v n_uv F(theta_u - theta_v) + 2 lambda theta_u = y_u,      y_u = sum_v n_uv z_uv,
 
 so that the wins y and the table n are all that matters: shares may lie outside [0, 1] and wins may be negative, as
-they do after noise was added, and the problem stays convex. Zermelo (1929) and Bradley and Terry (1952) for the
-logistic link; Ford (1957), Hunter (2004, assumption 1) for when a minimiser exists without lambda.
+they do after noise was added, and the problem stays convex. Zermelo (1929), Bradley and Terry (1952); Hunter (2004).
 
-Newton's method, damped by the derivative along the step: phi' increases, so
-
-    phi(a) - phi(0) <= (a / 2) (phi'(a / 2) + phi'(a)),
-
-which bounds the decrease from gradients alone, with no value of the loss and none of its cancellation. A full step that
-brings the largest gradient to a tenth of the least one so far is taken without asking for a decrease: there can be no
-more of these than digits, and where Newton's method converges fast they spare half of the gradients.
+Newton's method, damped by gradients alone: phi' increases along a step, so
+``phi(a) - phi(0) <= (a / 2) (phi'(a / 2) + phi'(a))``. A full step that brings the largest gradient to a tenth of the
+least one so far is taken without asking for a decrease.
 """
 
 from __future__ import annotations
@@ -215,6 +210,11 @@ def default_regularisation(m: int, answers: float, *, variance_factor: float = 1
         >= 0. At 0.01 two items at 7 to 3 stay within 1% of ln(7/3), and the bias of a score that lies 1 from the
         mean is about 0.06 / m of its standard error; near 1, for studies of rates, the bias spoils intervals.
 
+    Raises
+    ------
+    ParameterError
+        if a number is out of range.
+
     >>> round(default_regularisation(2, 10), 6)
     0.019351
     """
@@ -230,6 +230,18 @@ def matching_loss(scores: npt.ArrayLike, wins: npt.ArrayLike, answers: Any, *, l
     """The loss ``sum_{u<v} n_uv l(theta_u - theta_v; z_uv)``, in nats for the logistic link.
 
     There it is minus the log-likelihood less what it is with equal scores: ``n log 2`` for n answers.
+
+    Parameters
+    ----------
+    scores, wins
+        theta and y, shape (m,).
+    answers, link
+        as for :func:`solve_scores`.
+
+    Raises
+    ------
+    ParameterError
+        if a table is out of range, or shapes differ.
 
     >>> round(matching_loss([1.0, 0.0], [7, 3], [[0, 10], [10, 0]]) + 10 * math.log(2), 6)
     6.132617

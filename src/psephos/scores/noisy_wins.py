@@ -110,6 +110,15 @@ def fit_noisy_wins(
     level
         of the intervals, in (0, 1).
 
+    Returns
+    -------
+    NoisyFit
+
+    Raises
+    ------
+    ParameterError
+        if a table or a parameter is out of range.
+
     >>> wins, answers = [30.0, 21.0, 9.0], 20 * (np.ones((3, 3)) - np.eye(3))
     >>> [fit_noisy_wins(wins, answers, noise_variance=v).scores.round(2).tolist() for v in (0.0, 100.0)]
     [[0.66, 0.07, -0.72], [0.01, 0.0, -0.01]]

@@ -1,44 +1,25 @@
 """How much of a fit hangs on single people, and what that does to its intervals.
 
 With H the Hessian of a fit and A its inverse on differences, the error of a contrast l is about ``sum_p c_p``, with
-``c_p = a.r_p`` what person p adds, ``a = A l``. Of the information on l, ``1 / (l.A l)``, the person's own answers hold
-the share
+``c_p = a.r_p`` what person p adds, ``a = A l``. Of the information on l, the person's own answers hold the share
 
     h_p = a.H_p a / a.H a,      sum_p h_p = 1,      H_p the person's part of H.
 
-A fit follows those who hold much: their residuals are about ``c_p - h_p sum_q c_q``. Three things answer that.
+A fit follows those who hold much. Three things answer that (docs/proofs/local.md, section 7):
 
-**Residuals** of a person who holds more than 2 % of some contrast are divided by the root of what the fit took from
-them, ``(I - H_p A)^(-1/2) r_p`` (Bell and McCaffrey 2002: unbiased if all answers have the fitted variance), shares
-above .9 counted as .9.
+* **Residuals** of a person who holds more than 2 % of some contrast become ``(I - H_p A)^(-1/2) r_p``, shares above .9
+  counted as .9; and for a share x, ``min(1, (4 x)^3) / 4`` of what alike answers to one pair would add is added.
+* **Degrees of freedom** are those of the Student law whose quantile at level .95 is q,
 
-**Degrees of freedom.** Let V be the sum of the squared residuals so corrected, Q that of the true c_p, and
-``v_p = n_p h_p`` in proportion to the variance of c_p if the n_p answers of a person are wholly alike: the worst case,
-and known beforehand. To first order ``V = Q (1 - kappa T^2) / (1 - beta)`` with ``T^2 = (sum_p c_p)^2 / Q``, where
+      q^2 = (1 - beta) T^2 / (1 - kappa T^2),      beta = sum_p h_p v_p / sum_p v_p,      kappa = 2 beta - sum_p h_p^2,
 
-    beta = sum_p h_p v_p / sum_p v_p,      kappa = 2 beta - sum_p h_p^2,
-
-and for normal contributions of K like people, T^2 is K times a beta variable, ``K t^2 / (K - 1 + t^2)`` if t is
-Student's with K - 1 degrees of freedom. So the error exceeds ``q sqrt(V)`` with probability .05 for
-
-    q^2 = (1 - beta) T^2 / (1 - kappa T^2),      K = (sum_p v_p)^2 / sum_p v_p^2.
-
-T^2 is moved towards that of a normal law by the share of those who hold little, as an error of theirs comes on top; it
-stays at most K below the line. The freedom that is stated is that of the Student law whose quantile at level .95 is q:
-P - 1 for P like people, infinite where each holds little, however many answers one of them gave. People with one answer
-bring no uncertainty: what one answer varies by is known. Those who hold more than 2 % of something are looked at one by
-one; for the others h_p is replaced by a bound (and beyond a limit of work, by the largest share of an item's
-information).
-
-**Nobody alone.** Where one person holds more than half of the information on l, l rests on that person and its freedom
-is 0: the interval is the whole line. (The information on l without them is then less than half of what it was.)
-
-Contributions are not normal where somebody answers one question many times: two or three people may agree by chance.
-So a part of what alike answers to one pair would add to the variance is added, ``min(1, (4 x)^3) / 4`` for a person who
-holds the share x of some contrast: a quarter from x = 1/4 on, next to nothing at 1/10.
+  with ``v_p = n_p h_p`` as if the n_p answers of a person were wholly alike, and T^2 the quantile for
+  ``K = (sum_p v_p)^2 / sum_p v_p^2`` like people: P - 1 for P like people, infinite where each holds little.
+* **Nobody alone.** Where one person holds more than half of the information on l, its freedom is 0: the interval is the
+  whole line.
 
 Sources: R. Bell and D. McCaffrey (2002), "Bias reduction in standard errors for linear regression with multi-stage
-samples"; G. Imbens and M. Kolesar (2016), "Robust standard errors in small samples"; docs/proofs/local.md.
+samples"; G. Imbens and M. Kolesar (2016), "Robust standard errors in small samples".
 """
 
 from __future__ import annotations

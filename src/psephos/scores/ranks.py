@@ -6,38 +6,15 @@ deviation of ``e_i - e_j``, let q be the quantile of order ``level`` of ``max_{i
 
     [1 + #{j surely better than i},   m - #{j that i is surely better than}].
 
-**Coverage.** With probability >= ``level``, ``|e_i - e_j| <= q se_ij`` for all pairs. Then "surely better" implies
-``theta_i > theta_j``, so each interval holds ``1 + #{j: theta_j > theta_i}`` and ``m - #{j: theta_j < theta_i}``: its
-item's rank, and under ties every rank that breaking them could give. The same event makes every statement computed
-from these relations true (tiers, the top K for every K), so nothing is lost by looking at all of them.
+With probability >= ``level`` all these intervals hold, and with them tiers and the top K for every K
+(docs/proofs/central.md, theorems 26 to 28; percentiles of simulated ranks do not, theorem 29). q is the
+``ceil((B + 1) level)``-th smallest maximum of B simulated draws, which keeps the level for every B.
 
-**Simulation.** q comes from B independent draws of the errors: the ``ceil((B + 1) level)``-th smallest of their maxima.
-The true maximum is exchangeable with the drawn ones, so it lies at or below that order statistic with probability >=
-``level`` for every B, over draws and errors together. Draws that are fixed in advance give one of the possible q, whose
-coverage is not the level but near it. What B buys is that two runs agree: q is the quantile of an
-order that varies with standard deviation ``sqrt(level (1 - level) / B)``, .0015 for 20,000 draws at .95.
+Where variances were estimated from few people, the errors are drawn from a sphere instead, and each difference is held
+against a Student quantile of its own freedom (docs/proofs/local.md, theorem 15b).
 
-**Variances from few people.** Where the covariance S is a sum of squares over n people, q must allow for its error.
-Given all second moments, what people add to the scores is, under normal laws, uniform over rotations of the people
-(Wedderburn 1975; Langsrud 2005, "Rotation tests"). So errors over their standard deviations are those of a vector that
-is uniform on the sphere of radius sqrt(n) in n dimensions, seen through a root of S: normal draws z of the r dimensions
-of S, times ``sqrt(n / (|z|^2 + chi^2(n - r)))``. If no such ratio exceeds x with probability ``level``, one difference
-does with probability ``2 p``, ``p = P(t_{n-1} > x sqrt((n - 1) / (n - x^2)))``, and i is surely better than j if their
-difference exceeds t(p) standard errors, t that of the lesser freedom of the two. n is the least freedom and 1, or r + 1
-if that is more. This is exact for normal contributions of like people, but for S, which stands for their second moment
-about the truth; people of unlike weight make it cautious.
-
-**Tiers.** Where all variances have the same freedom, "surely better" is transitive: ``x_i - x_k > q (se_ij + se_jk) >=
-q se_ik``, since standard deviations of differences obey the triangle inequality. Tiers are the finest cut of the items
-into consecutive groups in which every item of a better group is surely better than every item of a worse one. The cuts
-are those k for which it holds of the best k against the rest, and two such partitions have a common refinement: the
-finest is unique.
-
-Percentiles of simulated ranks are no substitute: if ten items are nearly equal, whichever looks best is simulated to
-stay among the best, and it need not be one of them (the tests measure it).
 Source: M. Mogstad, J. Romano, A. Shaikh and D. Wilhelm (2024), "Inference for ranks with applications to mobility
-across neighbourhoods and academic achievement across countries", for intervals of ranks from simultaneous intervals of
-differences; their stepwise refinement is not used.
+across neighbourhoods and academic achievement across countries", without their stepwise refinement.
 """
 
 from __future__ import annotations
@@ -236,6 +213,16 @@ def rank_intervals_from_errors(
         Shape ``(draws, m)``: independent draws from the law of the errors.
     level
         Simultaneous coverage, between 0 and 1.
+
+    Returns
+    -------
+    RankIntervals
+        Ranks are 1-based, best first.
+
+    Raises
+    ------
+    ParameterError
+        for other shapes, numbers that are not finite, or too few draws.
 
     >>> errors = np.random.default_rng(1).laplace(size=(999, 2))
     >>> rank_intervals_from_errors([5.0, 0.0], np.eye(2) * 2, errors).low

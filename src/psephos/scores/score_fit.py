@@ -170,10 +170,7 @@ class ScoreFit:
         return np.where(labels[:, None] == labels[None, :], self._full_covariance()[np.ix_(chosen, chosen)], 0.0)
 
     def errors_of(self, items: Sequence[int]) -> Floats:
-        """The exact standard errors of the scores of k items, shape (k,), also where :attr:`errors` are measured.
-
-        Parameters and errors as for :meth:`covariance_of`.
-        """
+        """The exact standard errors of the scores of k items, shape (k,), also where :attr:`errors` are measured."""
         chosen = self._positions(items)
         alone = (np.bincount(self.component_labels) == 1)[self.component_labels[chosen]] & (len(self.items) > 1)
         if self.freedom is not None:
@@ -221,11 +218,7 @@ class ScoreFit:
 
         From ``draws`` simulated errors, at least ``level / (1 - level)``. Items of different components are never sure
         to differ (:func:`psephos.scores.rank_intervals`).
-
-        Raises
-        ------
-        ParameterError
-            where there are too many items for a ``covariance``, or too few draws.
+        Raises :class:`psephos.errors.ParameterError` for too many items for a ``covariance``, or too few draws.
 
         >>> from psephos.profile import Comparisons
         >>> from psephos.scores import fit_scores
@@ -301,6 +294,10 @@ def fit_wins(
         as for :func:`fit_scores`.
     sampling
         what ``wins_covariance`` assumes.
+
+    Returns
+    -------
+    ScoreFit
 
     Raises
     ------
