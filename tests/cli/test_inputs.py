@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from psephos.cli.inputs import holds_reports, read_data
+from psephos.cli.options import BallotOptions
 from psephos.errors import DataError, ParameterError
 
 ROOT = Path(__file__).parents[2]
 
 
 def read(path, **options):
-    given = {"clean": "reject", "layout": None, "items": None, "strict": False}
-    return read_data(path, **(given | options))
+    items, strict = options.pop("items", None), options.pop("strict", False)
+    return read_data(path, items=items, strict=strict, ballots=BallotOptions(**options))
 
 
 @pytest.mark.parametrize("name", ["x", "x.dat", "x.txt", "x.v2.data", "x.soc", "x.csv"])

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from psephos.cli.inputs import read_data
 from psephos.cli.main import app
+from psephos.cli.options import BallotOptions
 from psephos.errors import DataError
 from psephos.pairwise import pairwise_margins
 from psephos.profile import Profile, read_ballots_csv
@@ -155,9 +156,8 @@ def test_an_export_is_read_right_by_the_command_the_path_and_python(put, name):
     assert profile.people == 4
     order = [profile.items.index(item) for item in ITEMS]
     assert (pairwise_margins(profile)[order][:, order] == pairwise_margins(WANTED)).all()
-    by_path = read_data(
-        file, items=listed, strict=False, **{k: [v] if k == "columns" else v for k, v in options.items()}
-    )
+    ballots = BallotOptions(**{k: [v] if k == "columns" else v for k, v in options.items()})
+    by_path = read_data(file, items=listed, strict=False, ballots=ballots)
     assert by_path == profile
     flags = [part for option, value in options.items() for part in (f"--{option.replace('_', '-')}", value)]
     command = ["consensus", str(file), "--epsilon", "9", "--format", "json", "--items", str(listed), *flags]

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psephos.cli.inputs import (
-    AllowVoidOption,
-    CleanOption,
-    ColumnsOption,
-    CountColumnOption,
-    FileArgument,
-    IgnoreOption,
-    ItemsOption,
-    LayoutOption,
-    PersonColumnOption,
-    StrictOption,
-    read_data,
-)
+from psephos.cli.inputs import read_data
+from psephos.cli.options import BallotOptions, FileArgument, ItemsOption, StrictOption
 from psephos.cli.output import count_of, note, quiet_stdout, shown, write_result
 
 if TYPE_CHECKING:
@@ -26,16 +15,7 @@ __all__ = ["check"]
 
 
 def check(
-    file: FileArgument,
-    clean: CleanOption = "reject",
-    layout: LayoutOption = None,
-    columns: ColumnsOption = None,
-    ignore: IgnoreOption = None,
-    count_column: CountColumnOption = None,
-    person_column: PersonColumnOption = None,
-    allow_void: AllowVoidOption = False,
-    items: ItemsOption = None,
-    strict: StrictOption = False,
+    file: FileArgument, *, ballots: BallotOptions, items: ItemsOption = None, strict: StrictOption = False
 ) -> None:
     """Check a file of ballots or comparisons and say what it holds.
 
@@ -44,20 +24,7 @@ def check(
     from psephos.profile.seen_items import private_looking
 
     with quiet_stdout():
-        data = read_data(
-            file,
-            items=items,
-            strict=strict,
-            clean=clean,
-            layout=layout,
-            columns=columns,
-            ignore=ignore,
-            count_column=count_column,
-            person_column=person_column,
-            allow_void=allow_void,
-        )
-    for line in data.notes:
-        note(line)
+        data = read_data(file, items=items, strict=strict, ballots=ballots)
     if data.items_source == "seen":
         for reason in private_looking(data.items, data.named_by()):
             note(f"warning: {file.name}: hardly a public list of items, so no release takes it as seen: {reason}")

@@ -6,31 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.inputs import (
-    AllowVoidOption,
-    CleanOption,
-    ColumnsOption,
-    CountColumnOption,
-    DatasetOption,
+from psephos.cli.inputs import check_output, read_data
+from psephos.cli.options import (
+    BallotOptions,
     DeltaOption,
     EpsilonOption,
     FileArgument,
     FormatOption,
-    IgnoreOption,
     ItemsOption,
     ItemsPublicOption,
-    LayoutOption,
-    LedgerOption,
+    LedgerOptions,
     OutputOption,
     PairsOption,
-    PersonColumnOption,
-    RequestOption,
     StrictOption,
-    TotalOption,
     UnitOption,
-    check_files,
-    read_data,
-    split_budget,
 )
 from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, spending, write_csv, write_result
 
@@ -43,6 +32,7 @@ __all__ = ["consensus"]
 
 def consensus(
     file: FileArgument,
+    *,
     epsilon: EpsilonOption,
     delta: DeltaOption = "0",
     mechanism: Annotated[
@@ -89,19 +79,10 @@ def consensus(
     ] = None,
     output_format: FormatOption = "table",
     output: OutputOption = None,
-    ledger: LedgerOption = None,
-    dataset: DatasetOption = None,
-    budget: TotalOption = None,
-    request_id: RequestOption = None,
+    payment: LedgerOptions,
     items: ItemsOption = None,
     items_public_as_seen: ItemsPublicOption = False,
-    clean: CleanOption = "reject",
-    layout: LayoutOption = None,
-    columns: ColumnsOption = None,
-    ignore: IgnoreOption = None,
-    count_column: CountColumnOption = None,
-    person_column: PersonColumnOption = None,
-    allow_void: AllowVoidOption = False,
+    ballots: BallotOptions,
     strict: StrictOption = False,
     effort: Annotated[
         float, typer.Option("--effort", help="Work for the solver, in units of about a second: the same everywhere.")
@@ -114,7 +95,6 @@ def consensus(
     from psephos._check import check_choice
     from psephos.central import TwoStage, private_consensus, release_to_json
     from psephos.errors import ParameterError
-    from psephos.privacy import Ledger
     from psephos.profile import Comparisons
 
     check_choice(output_format, "format", ("table", "csv", "json"))
@@ -124,26 +104,12 @@ def consensus(
             raise ParameterError(f"--constants and --bounded-time are for --mechanism two-stage, got {mechanism}")
         check_choice(constants or "exact", "--constants", ("exact", "published"))
         options = TwoStage(constants=constants or "exact", bounded_time=bounded_time)  # type: ignore[arg-type]
-    check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
+    payment.check()
+    check_output(output, "--output", read=(file, payment.ledger, items))
     with claimed(output), quiet_stdout():
-        data = read_data(
-            file,
-            items=items,
-            strict=strict,
-            clean=clean,
-            layout=layout,
-            columns=columns,
-            ignore=ignore,
-            count_column=count_column,
-            person_column=person_column,
-            allow_void=allow_void,
-        )
-        for line in data.notes:
-            note(line)
+        data = read_data(file, items=items, strict=strict, ballots=ballots, items_public=items_public_as_seen)
         if isinstance(data, Comparisons) and unranked == "last":
             raise ParameterError("--unranked last is for ballots: pairs that were not compared are missing")
-        if items_public_as_seen:
-            data = data.with_items_public()
         with progress("computing the consensus"):
             release = private_consensus(
                 data,
@@ -159,10 +125,7 @@ def consensus(
                 level=level,
                 effort=effort,
                 time_limit=time_limit,
-                ledger=None if ledger is None else Ledger(ledger),
-                dataset=dataset,
-                request_id=request_id,
-                budget=split_budget(budget),
+                **payment.paid(),
             )
         if output_format == "json":
             text = release_to_json(release)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.inputs import DeltaOption, EpsilonOption
+from psephos.cli.options import DeltaOption, EpsilonOption
 from psephos.cli.output import write_csv, write_result
 
 __all__ = ["cost"]

@@ -10,6 +10,7 @@ from psephos._json import json_text
 from psephos.cli.output import count_of, shown, write_csv
 
 if TYPE_CHECKING:
+    from psephos.cli.options import ScoreOptions
     from psephos.local.columns import ReportColumns
     from psephos.scores import RankIntervals, ScoreFit
 
@@ -22,15 +23,13 @@ HEADER = ("item", "score", "low", "high", "best_rank", "worst_rank", "component"
 Row = tuple[str, float, float, float, int | None, int | None, int]
 
 
-def fit_text(
-    fit: ScoreFit, *, output_format: str, top: int | None, about: str, guarantee: dict[str, Any] | None
-) -> str:
+def fit_text(fit: ScoreFit, shape: ScoreOptions, *, about: str, guarantee: dict[str, Any] | None) -> str:
     """A fit in the format asked for; ``about`` ends a table, ``guarantee`` goes into JSON."""
-    sets = _rank_intervals(fit)
+    sets, top = _rank_intervals(fit), shape.top
     rows = _rows(fit, sets)
-    if output_format == "csv":
+    if shape.output_format == "csv":
         return write_csv(HEADER, rows[:top])
-    if output_format == "json":
+    if shape.output_format == "json":
         return _json(fit, rows, sets, guarantee)
     several = len(fit.components) > 1
     table = score_table(

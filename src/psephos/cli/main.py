@@ -13,6 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 from psephos.cli import check, consensus, cost, ledger, plan, posterior, randomise, scores
+from psephos.cli.options import grouped
 from psephos.cli.output import note
 from psephos.cli.words import Command, plain
 
@@ -25,17 +26,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("check", cls=Command)(check.check)
-app.command("cost", cls=Command)(cost.cost)
-app.command("consensus", cls=Command)(consensus.consensus)
-app.command("scores", cls=Command)(scores.scores)
-app.command("posterior", cls=Command)(posterior.posterior)
-app.command("randomise", cls=Command)(randomise.randomise)
+for _command in (check.check, cost.cost, consensus.consensus, scores.scores, posterior.posterior, randomise.randomise):
+    app.command(_command.__name__, cls=Command)(grouped(_command))
 ledger_app = typer.Typer(help="What has been spent on each dataset.", no_args_is_help=True)
 ledger_app.command("show", cls=Command)(ledger.show)
 app.add_typer(ledger_app, name="ledger")
 plan_app = typer.Typer(help="How many people, or how sure, before any data are collected.", no_args_is_help=True)
-plan_app.command("local", cls=Command)(plan.local)
+plan_app.command("local", cls=Command)(grouped(plan.local))
 app.add_typer(plan_app, name="plan")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psephos.cli.inputs import FormatOption, OutputOption
+from psephos.cli.options import FormatOption, OutputOption
 from psephos.cli.output import claimed, count_of, note, progress, write_csv, write_result
 
 if TYPE_CHECKING:

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.inputs import (
-    DatasetOption,
-    EpsilonOption,
-    ItemsOption,
-    ItemsPublicOption,
-    LedgerOption,
-    RequestOption,
-    TotalOption,
-    check_files,
-    check_output,
-    split_budget,
-)
+from psephos.cli.inputs import check_output
+from psephos.cli.options import EpsilonOption, ItemsOption, ItemsPublicOption, LedgerOptions
 from psephos.cli.output import (
     claimed,
     note,
@@ -27,6 +17,7 @@ from psephos.cli.output import (
     quiet_stdout,
     write_result,
 )
+from psephos.cli.posterior_options import ModelOptions, TrainingOptions
 from psephos.cli.posterior_output import draw_process, draws_of, encoded, json_text, notes_of, table_text, unknown_of
 
 if TYPE_CHECKING:
@@ -46,54 +37,14 @@ def posterior(
             show_default=False,
         ),
     ],
+    *,
     model: Annotated[
         str,
         typer.Option("--model", help="huber, quantile, mean, logistic or bradley-terry.", show_default=False),
     ],
     epsilon: EpsilonOption,
     delta: Annotated[str, typer.Option("--delta", help="> 0, such as 1e-6.", show_default=False)],
-    formula: Annotated[
-        str | None,
-        typer.Option("--formula", help="Columns: 'y ~ a + b', with '- 1' for no intercept; 'y ~ 1' for a mean."),
-    ] = None,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bounds",
-            help="NAME=LOW:HIGH, for every column: public, known without a look at the data. Values outside are moved "
-            "to the nearer end.",
-        ),
-    ] = None,
-    levels: Annotated[
-        str | None,
-        typer.Option("--levels", "--taus", help="Quantiles: 0.1,0.3,0.5,0.7,0.9 or others; one budget for all."),
-    ] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option(
-            "--clip", help="Mean: larger deviations count as this; less noise, and a bias where the data are skewed."
-        ),
-    ] = None,
-    coefficient_box: Annotated[
-        str | None,
-        typer.Option(
-            "--coefficient-box",
-            help="LOW:HIGH, the public range of every coefficient on the scaled columns, or of every score; by default "
-            "from the bounds.",
-        ),
-    ] = None,
-    scaling: Annotated[
-        str | None,
-        typer.Option(
-            "--scaling",
-            help="How covariates are scaled: auto (the default: unit where bounds are 0:1, else symmetric), symmetric "
-            "(-1 to 1: less noise in slopes) or unit (0 to 1).",
-        ),
-    ] = None,
-    response_scale: Annotated[
-        float | None,
-        typer.Option("--response-scale", help="A public divisor of the response; default a tenth of its range."),
-    ] = None,
+    shape: ModelOptions,
     method: Annotated[
         str,
         typer.Option(
@@ -130,38 +81,8 @@ def posterior(
             "--picture", help="Quantiles: draw coefficients over the levels: .png, .svg or .pdf.", show_default=False
         ),
     ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option("--steps", help="Generator: steps; default 10000, or 5000 for quantiles."),
-    ] = None,
-    blocks: Annotated[
-        int | None, typer.Option("--blocks", help="Generator: blocks of people; default 20, or 5 for quantiles.")
-    ] = None,
-    probability: Annotated[
-        str | None,
-        typer.Option(
-            "--probability",
-            help="Generator: that a person is in a minibatch; default 0.1, or 0.01 for quantiles.",
-        ),
-    ] = None,
-    monte_carlo: Annotated[
-        int | None,
-        typer.Option("--monte-carlo", help="Generator: minibatches in a step; default 1, or 5 for quantiles."),
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Generator: default 5e-4, or 1e-3 for quantiles.")
-    ] = None,
-    accountant: Annotated[
-        str | None,
-        typer.Option(
-            "--accountant",
-            help="Generator: what sets the noise: pld (the least noise, the default), rdp or paper.",
-        ),
-    ] = None,
-    ledger: LedgerOption = None,
-    dataset: DatasetOption = None,
-    budget: TotalOption = None,
-    request_id: RequestOption = None,
+    training: TrainingOptions,
+    payment: LedgerOptions,
     items: ItemsOption = None,
     items_public_as_seen: ItemsPublicOption = False,
     max_comparisons: Annotated[
@@ -173,62 +94,38 @@ def posterior(
     Noisy sums over the people give a posterior, of which draws are free. Coefficients are in the columns' own units.
     """
     from psephos._check import check_choice, check_integer, parse_delta, parse_epsilon
-    from psephos.bootstrap import METHODS
-    from psephos.cli.estimand import check_training, model_of, planned
+    from psephos.cli.estimand import Estimand, planned
+    from psephos.cli.model import model_of
     from psephos.errors import ParameterError
-    from psephos.privacy import Ledger
 
     check_choice(output_format, "format", ("table", "json"))
     check_choice(method, "method", ("auto", "sandwich", "field", "generator"))
-    if accountant is not None:
-        check_choice(accountant, "accountant", METHODS)
     check_integer(draws, "--draws", low=2, high=_MOST_DRAWS)
     parse_epsilon(epsilon)
     if not parse_delta(delta):
         raise ParameterError(f"delta must be > 0 for posterior draws, got {delta!r}")
-    check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
-    check_output(sampler, "--sampler", read=(file, ledger, items))
+    payment.check()
+    for path, option in ((output, "--output"), (sampler, "--sampler")):
+        check_output(path, option, read=(file, payment.ledger, items))
     _check_names_of_files(output, sampler)
     if picture is not None:
-        _check_picture(picture, model, others=(file, ledger, items, output, sampler))
+        _check_picture(picture, model, others=(file, payment.ledger, items, output, sampler))
     wanted = model_of(
         model,
-        formula=formula,
-        bounds=bounds or (),
-        levels=levels,
-        clip=clip,
-        box=coefficient_box,
-        scaling=scaling,
-        response_scale=response_scale,
+        shape,
         max_comparisons=max_comparisons,
-        of_comparisons={
+        others={
+            "--raw-draws": raw_draws,
             "--items": items is not None,
             "--items-public-as-seen": items_public_as_seen,
             "--max-comparisons": max_comparisons is not None,
         },
-        raw_draws=raw_draws,
     )
-    training = {
-        "--steps": steps,
-        "--blocks": blocks,
-        "--probability": probability,
-        "--monte-carlo": monte_carlo,
-        "--learning-rate": learning_rate,
-        "--accountant": accountant,
-    }
-    check_training(method, training)
-    trains = method == "generator"
-    plan = planned(
-        model,
-        steps=steps,
-        blocks=blocks,
-        probability=probability,
-        monte_carlo=monte_carlo,
-        learning_rate=learning_rate,
-    )
+    training.check(method)
+    plan, trains = planned(model, training), method == "generator"
     with claimed(output), claimed(sampler), claimed(picture), quiet_stdout():
         with progress("reading"):
-            estimand = wanted.read(file, items=items, items_public_as_seen=items_public_as_seen)
+            estimand = Estimand.read(wanted, file, items=items, items_public=items_public_as_seen)
             if trains and estimand.people < plan.blocks:
                 raise ParameterError(
                     f"--blocks must be at most the number of people, got {plan.blocks} for {estimand.people}"
@@ -240,12 +137,9 @@ def posterior(
                 epsilon=epsilon,
                 delta=delta,
                 plan=plan,
-                accountant=accountant or "pld",
+                accountant=training.accountant or "pld",
                 progress=report,
-                ledger=None if ledger is None else Ledger(ledger),
-                dataset=dataset,
-                request_id=request_id,
-                budget=split_budget(budget),
+                payment=payment,
             )
         drawn = estimand.in_units_of_data(draws_of(release.value, draws, raw=raw_draws))
         unknown = unknown_of(release.value)

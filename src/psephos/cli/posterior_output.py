@@ -190,7 +190,7 @@ def json_text(release: Release[Any], estimand: Estimand, draws: PosteriorDraws, 
     """All of it as JSON (``docs/json.md``)."""
     from psephos._json import json_text as to_json
     from psephos.central.json_parts import budget_to_json, guarantee_to_json
-    from psephos.cli.estimand import design_facts
+    from psephos.cli.model import design_facts
     from psephos.privacy.events import event_to_json
 
     plan, facts = _facts(release, unknown)

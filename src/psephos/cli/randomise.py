@@ -9,22 +9,15 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.inputs import (
-    AllowVoidOption,
-    CleanOption,
-    ColumnsOption,
-    CountColumnOption,
+from psephos.cli.inputs import check_output, read_data
+from psephos.cli.options import (
+    BallotOptions,
     FileArgument,
-    IgnoreOption,
     ItemsOption,
     ItemsPublicOption,
-    LayoutOption,
     OutputOption,
-    PersonColumnOption,
     StrictOption,
     UnitOption,
-    check_files,
-    read_data,
 )
 from psephos.cli.output import claimed, count_of, note, progress
 
@@ -33,6 +26,7 @@ __all__ = ["randomise"]
 
 def randomise(
     file: FileArgument,
+    *,
     epsilon: Annotated[
         str,
         typer.Option(
@@ -55,13 +49,7 @@ def randomise(
         str, typer.Option("--mechanism", help="binary, or three-outcome (reports ties; see psephos plan local).")
     ] = "binary",
     output: OutputOption = None,
-    clean: CleanOption = "reject",
-    layout: LayoutOption = None,
-    columns: ColumnsOption = None,
-    ignore: IgnoreOption = None,
-    count_column: CountColumnOption = None,
-    person_column: PersonColumnOption = None,
-    allow_void: AllowVoidOption = False,
+    ballots: BallotOptions,
     items: ItemsOption = None,
     items_public_as_seen: ItemsPublicOption = False,
     strict: StrictOption = False,
@@ -76,7 +64,7 @@ def randomise(
     from psephos.local.population import population_reports
     from psephos.profile import Comparisons
 
-    check_files(output, file=file, ledger=None, items=items, dataset=None, budget=None, request_id=None)
+    check_output(output, "--output", read=(file, items))
     if output is not None and output.is_file() and not overwrite:
         raise ParameterError(
             f"--output {str(output)!r} exists, and new reports would spend their epsilon again: --overwrite replaces it"
@@ -85,20 +73,7 @@ def randomise(
         raise ParameterError(f"--pairs must be a whole number >= 1, or 'all', got {pairs!r}")
     number = int(pairs) if pairs is not None and pairs != "all" else pairs
     with claimed(output):
-        data = read_data(
-            file,
-            items=items,
-            strict=strict,
-            clean=clean,
-            layout=layout,
-            columns=columns,
-            ignore=ignore,
-            count_column=count_column,
-            person_column=person_column,
-            allow_void=allow_void,
-        )
-        for line in data.notes:
-            note(line)
+        data = read_data(file, items=items, strict=strict, ballots=ballots)
         if items_public_as_seen:
             if not isinstance(data, Comparisons) and data.items_source == "declared":
                 raise ParameterError(

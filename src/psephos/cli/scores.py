@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.inputs import (
-    DatasetOption,
+from psephos.cli.inputs import check_output, holds_reports, read_data, read_items
+from psephos.cli.options import (
     DeltaOption,
-    FormatOption,
     ItemsOption,
     ItemsPublicOption,
-    LedgerOption,
+    LedgerOptions,
     OutputOption,
     PairsOption,
-    RequestOption,
+    ScoreOptions,
     StrictOption,
-    TotalOption,
-    check_files,
-    holds_reports,
-    read_data,
-    read_items,
-    split_budget,
 )
 from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, spending, write_csv, write_result
 
@@ -41,6 +34,7 @@ def scores(
             help="Reports of devices (.jsonl), comparisons (CSV left,right,winner) or ballots.", show_default=False
         ),
     ],
+    *,
     epsilon: Annotated[
         str | None,
         typer.Option(
@@ -81,17 +75,9 @@ def scores(
             show_default=False,
         ),
     ] = None,
-    link: Annotated[str, typer.Option("--link", help="logistic (Bradley-Terry) or normal (Thurstone).")] = "logistic",
-    level: Annotated[float, typer.Option("--level", help="Of the intervals.")] = 0.95,
-    top: Annotated[
-        int | None, typer.Option("--top", help="Only so many items, best first.", show_default=False)
-    ] = None,
-    output_format: FormatOption = "table",
+    shape: ScoreOptions,
     output: OutputOption = None,
-    ledger: LedgerOption = None,
-    dataset: DatasetOption = None,
-    budget: TotalOption = None,
-    request_id: RequestOption = None,
+    payment: LedgerOptions,
     items: ItemsOption = None,
     items_public_as_seen: ItemsPublicOption = False,
     strict: StrictOption = False,
@@ -101,18 +87,13 @@ def scores(
     From reports of devices: free, since each answer was randomised by who gave it. From comparisons with --epsilon: a
     release under differential privacy. From comparisons or ballots without it: a fit for the holder alone.
     """
-    from psephos._check import check_choice, check_integer, check_level
+    from psephos._check import check_choice
     from psephos.errors import ParameterError
     from psephos.local.budget import device_epsilon
 
-    check_choice(output_format, "format", ("table", "csv", "json"))
-    check_choice(link, "link", ("logistic", "normal"))
-    check_level(level)
-    if top is not None:
-        check_integer(top, "--top", low=1)
-        if output_format == "json":
-            raise ParameterError("--top is for tables and CSV: the JSON holds the whole release")
-    check_files(output, file=file, ledger=ledger, items=items, dataset=dataset, budget=budget, request_id=request_id)
+    shape.check()
+    payment.check()
+    check_output(output, "--output", read=(file, payment.ledger, items))
     reports = holds_reports(file)
     if reports and epsilon is not None:
         raise ParameterError(
@@ -134,7 +115,7 @@ def scores(
             "--graph": graph is not None,
             "--unit": unit is not None,
             "--pairs": pairs is not None,
-            "--ledger": ledger is not None,
+            "--ledger": payment.ledger is not None,
             "--items-public-as-seen": items_public_as_seen,
         }
         for option, given in private.items():
@@ -144,41 +125,33 @@ def scores(
         raise ParameterError("--weights is for reports, whose epsilons may differ")
     with claimed(output), quiet_stdout():
         if reports:
-            text = _from_reports(file, items, weights or "adaptive", max_epsilon, link, level, output_format, top)
+            text = _from_reports(file, items, weights or "adaptive", max_epsilon, shape)
         elif epsilon is None:
-            text = _not_private(file, items, strict, unranked, link, level, output_format, top)
+            text = _not_private(file, items, strict, unranked, shape)
         else:
-            release = _released(
-                file,
-                items,
-                items_public_as_seen,
-                strict,
-                epsilon=epsilon,
-                delta=delta,
-                graph=graph or "private",
-                unit=unit or "person",
-                pairs=pairs,
-                link=link,
-                level=level,
-                ledger=ledger,
-                dataset=dataset,
-                request_id=request_id,
-                budget=budget,
+            from psephos.central import private_scores
+
+            no_ballots = ": psephos consensus ranks them"
+            data = read_data(
+                file, items=items, strict=strict, items_public=items_public_as_seen, comparisons_only=no_ballots
             )
-            text = _release_text(release, output_format, top)
+            with progress("computing the scores"):
+                release = private_scores(
+                    data,  # type: ignore[arg-type]  # comparisons
+                    epsilon=epsilon,
+                    delta=delta,
+                    graph=graph or "private",  # type: ignore[arg-type]
+                    unit=unit or "person",  # type: ignore[arg-type]
+                    pairs=pairs,
+                    link=shape.link,
+                    level=shape.level,
+                    **payment.paid(),
+                )
+            text = _release_text(release, shape)
     write_result(text, output)
 
 
-def _from_reports(
-    file: Path,
-    items: Path | None,
-    weights: str,
-    max_epsilon: str | None,
-    link: str,
-    level: float,
-    output_format: str,
-    top: int | None,
-) -> str:
+def _from_reports(file: Path, items: Path | None, weights: str, max_epsilon: str | None, shape: ScoreOptions) -> str:
     from psephos.cli.fitted import fit_text, reports_guarantee, reports_sentence
     from psephos.local.columns import ReportColumns
     from psephos.local.debias import limited_reports
@@ -187,37 +160,31 @@ def _from_reports(
     with progress("reading reports"):
         columns = ReportColumns.from_reports(file, items=read_items(items), max_epsilon=max_epsilon)
     with progress("computing the scores"):
-        fit = fit_reports(columns, weights=weights, max_epsilon=max_epsilon, link=link, level=level)  # type: ignore[arg-type]
+        fit = fit_reports(
+            columns,
+            weights=weights,  # type: ignore[arg-type]
+            max_epsilon=max_epsilon,
+            link=shape.link,
+            level=shape.level,
+        )
         limited = None if max_epsilon is not None else limited_reports(columns, weights)
         about = reports_sentence(columns, limited)
-        if output_format == "csv":
+        if shape.output_format == "csv":
             note(about)
-        guarantee = reports_guarantee(columns, max_epsilon, limited)
-        return fit_text(fit, output_format=output_format, top=top, about=about, guarantee=guarantee)
+        return fit_text(fit, shape, about=about, guarantee=reports_guarantee(columns, max_epsilon, limited))
 
 
-def _not_private(
-    file: Path,
-    items: Path | None,
-    strict: bool,
-    unranked: str | None,
-    link: str,
-    level: float,
-    output_format: str,
-    top: int | None,
-) -> str:
+def _not_private(file: Path, items: Path | None, strict: bool, unranked: str | None, shape: ScoreOptions) -> str:
     from psephos.cli.fitted import fit_text
     from psephos.errors import ParameterError
     from psephos.profile import Comparisons
     from psephos.scores import fit_scores
 
-    data = read_data(file, clean="reject", layout=None, items=items, strict=strict)
-    for line in data.notes:
-        note(line)
+    data = read_data(file, items=items, strict=strict)
     if unranked == "last" and isinstance(data, Comparisons):
         raise ParameterError("--unranked last is for ballots: pairs that were not compared are missing")
     with progress("computing the scores"):
-        fit = fit_scores(data, link=link, level=level, unranked=unranked or "last")  # type: ignore[arg-type]
+        fit = fit_scores(data, link=shape.link, level=shape.level, unranked=unranked or "last")  # type: ignore[arg-type]
         if isinstance(data, Comparisons):
             about = count_of(data.records, "comparison")
             if data.persons is not None:
@@ -225,66 +192,19 @@ def _not_private(
         else:
             about = count_of(data.people, "ballot")
         about = f"NOT PRIVATE, for the holder alone: {about}."
-        if output_format != "table":
+        if shape.output_format != "table":
             note(about)
-        return fit_text(fit, output_format=output_format, top=top, about=about, guarantee=None)
+        return fit_text(fit, shape, about=about, guarantee=None)
 
 
-def _released(
-    file: Path,
-    items: Path | None,
-    items_public_as_seen: bool,
-    strict: bool,
-    *,
-    epsilon: str,
-    delta: str,
-    graph: str,
-    unit: str,
-    pairs: int | None,
-    link: str,
-    level: float,
-    ledger: Path | None,
-    dataset: str | None,
-    request_id: str | None,
-    budget: str | None,
-) -> Release[PrivateScores]:
-    from psephos.central import private_scores
-    from psephos.errors import ParameterError
-    from psephos.privacy import Ledger
-    from psephos.profile import Comparisons
-
-    data = read_data(file, clean="reject", layout=None, items=items, strict=strict)
-    if not isinstance(data, Comparisons):
-        raise ParameterError(f"{file.name!r} holds ballots: psephos consensus ranks them")
-    for line in data.notes:
-        note(line)
-    if items_public_as_seen:
-        data = data.with_items_public()
-    with progress("computing the scores"):
-        return private_scores(
-            data,
-            epsilon=epsilon,
-            delta=delta,
-            graph=graph,  # type: ignore[arg-type]
-            unit=unit,  # type: ignore[arg-type]
-            pairs=pairs,
-            link=link,
-            level=level,
-            ledger=None if ledger is None else Ledger(ledger),
-            dataset=dataset,
-            request_id=request_id,
-            budget=split_budget(budget),
-        )
-
-
-def _release_text(release: Release[PrivateScores], output_format: str, top: int | None) -> str:
+def _release_text(release: Release[PrivateScores], shape: ScoreOptions) -> str:
     from psephos.central import scores_to_json
     from psephos.cli.fitted import score_table
 
-    rows = _rows(release.value, top)
-    if output_format == "json":
+    rows = _rows(release.value, shape.top)
+    if shape.output_format == "json":
         return scores_to_json(release)
-    if output_format == "csv":
+    if shape.output_format == "csv":
         note(_sentence(release))
         return write_csv(("item", "score", "low", "high", "best_rank", "worst_rank"), rows)
     return "\n".join([score_table(rows, level=release.value.level, groups=[]), "", _sentence(release)])
