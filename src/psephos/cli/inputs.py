@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,7 @@ from psephos.cli.output import note
 if TYPE_CHECKING:
     from psephos.profile import Comparisons, Profile
 
-__all__ = ["check_output", "holds_reports", "read_data", "read_items"]
+__all__ = ["check_output", "holds_reports", "read_data", "read_items", "read_scores"]
 
 _REPORTS = "psephos.report/1"
 
@@ -172,3 +173,42 @@ def check_output(output: Path | None, option: str, *, read: Iterable[Path | None
 def _same(output: Path, other: Path) -> bool:
     """Whether both names are of one file: hard links are."""
     return output.exists() and other.exists() and output.samefile(other)
+
+
+def read_scores(text: str) -> list[float]:
+    """Numbers separated by commas, or the file of that name."""
+    from psephos.errors import DataError, ParameterError
+    from psephos.profile.csv_table import Table
+    from psephos.profile.encoding import open_text
+
+    numbers = [_float(part) for part in text.split(",")]
+    if all(number is not None for number in numbers) and len(numbers) > 1:
+        return [number for number in numbers if number is not None]
+    path = Path(text)
+    if not path.is_file():
+        raise ParameterError(f"--scores-guess must be numbers with commas between, or a file, got {text!r}")
+    with open_text(path, newline="") as stream:
+        lines = [(i, line.strip()) for i, line in enumerate(stream, 1) if line.strip()]
+    if lines and _float(lines[0][1]) is not None:
+        cells = lines
+    else:
+        with open_text(path, newline="") as stream:
+            table = Table(stream, path.name)
+            if "score" not in table.columns:
+                raise DataError("a guess of scores must have one number a line, or a column 'score'", source=path.name)
+            column = table.columns.index("score")
+            cells = [(table.line, row[column].strip()) for row in table]
+    values = []
+    for line, cell in cells:
+        number = _float(cell)
+        if number is None or not math.isfinite(number):
+            raise DataError(f"a score must be a finite number, got {cell!r}", source=path.name, line=line)
+        values.append(number)
+    return values
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

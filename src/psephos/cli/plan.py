@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from psephos.cli.inputs import read_scores
 from psephos.cli.options import FormatOption, OutputOption
 from psephos.cli.output import claimed, count_of, note, progress, write_csv, write_result
 
 if TYPE_CHECKING:
     from psephos.local.plan import CurvePoint, PollDesign
+    from psephos.local.poll import PlanGroup
 
 __all__ = ["local"]
 
@@ -112,7 +114,7 @@ def local(
         "mechanism": mechanism,
         "weights": weights,
         "link": link,
-        "scores": None if scores_guess is None else _guess(scores_guess),
+        "scores": None if scores_guess is None else read_scores(scores_guess),
         "ties": ties,
         "answers": answers,
     }
@@ -197,45 +199,6 @@ def _compared(mix: list[tuple[str, str]], compare: str | None) -> list[list[tupl
     return sorted(others, key=lambda each: each[0][0])
 
 
-def _guess(text: str) -> list[float]:
-    """Numbers separated by commas, or the file of that name."""
-    from psephos.errors import DataError, ParameterError
-    from psephos.profile.csv_table import Table
-    from psephos.profile.encoding import open_text
-
-    numbers = [_float(part) for part in text.split(",")]
-    if all(number is not None for number in numbers) and len(numbers) > 1:
-        return [number for number in numbers if number is not None]
-    path = Path(text)
-    if not path.is_file():
-        raise ParameterError(f"--scores-guess must be numbers with commas between, or a file, got {text!r}")
-    with open_text(path, newline="") as stream:
-        lines = [(i, line.strip()) for i, line in enumerate(stream, 1) if line.strip()]
-    if lines and _float(lines[0][1]) is not None:
-        cells = lines
-    else:
-        with open_text(path, newline="") as stream:
-            table = Table(stream, path.name)
-            if "score" not in table.columns:
-                raise DataError("a guess of scores must have one number a line, or a column 'score'", source=path.name)
-            column = table.columns.index("score")
-            cells = [(table.line, row[column].strip()) for row in table]
-    values = []
-    for line, cell in cells:
-        number = _float(cell)
-        if number is None or not math.isfinite(number):
-            raise DataError(f"a score must be a finite number, got {cell!r}", source=path.name, line=line)
-        values.append(number)
-    return values
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _grid(people: int) -> list[int]:
     """1, 2 and 5 times powers of ten around ``people``, and ``people`` itself.
 
@@ -309,7 +272,13 @@ def _headline(plan: PollDesign, goal: tuple[str, Any] | None) -> str:
 
 def _table(plan: PollDesign, curve: tuple[CurvePoint, ...], goal: tuple[str, Any] | None) -> str:
     every = plan.items * (plan.items - 1) // 2
-    rows = [(_who(plan, i), _asked(plan, i, every)) for i in range(len(plan.groups))]
+    rows = [
+        (
+            "each person answers" if len(plan.groups) == 1 else f"{float(100 * group.share):.3g}% of people answer",
+            _asked(plan, group, every),
+        )
+        for group in plan.groups
+    ]
     rows += [
         ("answers of a pair", f"{plan.answers_per_pair:.3g}"),
         ("standard error of a score", f"{plan.score_error:.3g} ({_scale(plan)}, about the mean of all)"),
@@ -341,17 +310,9 @@ def _table(plan: PollDesign, curve: tuple[CurvePoint, ...], goal: tuple[str, Any
     return "\n".join(lines)
 
 
-def _who(plan: PollDesign, i: int) -> str:
-    if len(plan.groups) == 1:
-        return "each person answers"
-    group = plan.groups[i]
-    return f"{float(100 * group.share):.3g}% of people answer"
-
-
-def _asked(plan: PollDesign, i: int, every: int) -> str:
+def _asked(plan: PollDesign, group: PlanGroup, every: int) -> str:
     from psephos.local import epsilon_text
 
-    group = plan.groups[i]
     text = f"{count_of(group.pairs, 'pair')} of {every}, drawn at random"
     if plan.unit == "person":
         text += f"; epsilon {epsilon_text(group.epsilon_answer)} for each, {epsilon_text(group.epsilon)} in all"
@@ -389,56 +350,29 @@ def _curve_lines(curve: tuple[CurvePoint, ...]) -> list[str]:
 
 
 def _document(plan: PollDesign, curve: tuple[CurvePoint, ...], goal: tuple[str, Any] | None) -> dict[str, Any]:
-    """``psephos.plan/1``."""
+    """``psephos.plan/1``: what the plan holds under the names that it has, exact numbers as text."""
+    from fractions import Fraction
+
     from psephos.local import epsilon_text
+
+    def facts(*names: str) -> dict[str, Any]:
+        return {name: getattr(plan, name) for name in names}
+
+    def entries(part: Any) -> dict[str, Any]:
+        return {k: epsilon_text(v) if isinstance(v, Fraction) else v for k, v in asdict(part).items()}
 
     return {
         "schema": "psephos.plan/1",
         "kind": "local",
-        "items": plan.items,
-        "people": plan.people,
+        **facts("items", "people"),
         "target": None if goal is None else {goal[0].removeprefix("--target-"): goal[1]},
-        "unit": plan.unit,
-        "mechanism": plan.mechanism,
-        "weights": plan.weights,
-        "link": plan.link,
-        "answers": plan.answers,
-        "ties": plan.ties,
-        "scores_guess": None if plan.equal else list(plan.scores),
-        "groups": [
-            {
-                "epsilon": epsilon_text(group.epsilon),
-                "share": epsilon_text(group.share),
-                "pairs": group.pairs,
-                "epsilon_answer": epsilon_text(group.epsilon_answer),
-                "epsilon_person": epsilon_text(group.epsilon_person),
-                "attenuation": group.attenuation,
-                "weight": group.weight,
-            }
-            for group in plan.groups
-        ],
-        "answers_per_pair": plan.answers_per_pair,
-        "variance_factor": plan.variance_factor,
-        "score_error": plan.score_error,
-        "score_errors": None if plan.equal else list(plan.score_errors),
-        "difference_error": plan.difference_error,
-        "level": plan.level,
-        "rank_width": plan.rank_width,
-        "rank_quantile": plan.rank_quantile,
-        "top": plan.top,
-        "top_chance": plan.top_chance,
-        "all_pairs_factor": plan.all_pairs_factor,
-        "three_outcome_factor": plan.three_outcome_factor,
-        "rough": plan.rough,
-        "assumptions": list(plan.assumptions()),
-        "curve": [
-            {
-                "epsilon": point.epsilon,
-                "people": point.people,
-                "pairs": list(point.pairs),
-                "score_error": point.score_error,
-                "difference_error": point.difference_error,
-            }
-            for point in curve
-        ],
+        **facts("unit", "mechanism", "weights", "link", "answers", "ties"),
+        "scores_guess": None if plan.equal else plan.scores,
+        "groups": [entries(group) for group in plan.groups],
+        **facts("answers_per_pair", "variance_factor", "score_error"),
+        "score_errors": None if plan.equal else plan.score_errors,
+        **facts("difference_error", "level", "rank_width", "rank_quantile", "top", "top_chance"),
+        **facts("all_pairs_factor", "three_outcome_factor", "rough"),
+        "assumptions": plan.assumptions(),
+        "curve": [entries(point) for point in curve],
     }
