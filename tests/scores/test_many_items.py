@@ -157,7 +157,7 @@ def case(kind, m, covariance, rng):
     table = sparse.csr_array((np.full(len(u), 2.0), (u, v)), shape=(m, m))
     pairs = as_answers(table + table.T)
     full = pairs.to_dense()
-    theta = centre(rng.normal(0, 0.7, m), pairs.components())
+    theta = centre(rng.normal(0, 0.7, m), pairs.labels)
     independent = independent_sampling(theta, full)
     if covariance == "independent":
         return pairs, theta, WinsCovariance(sparse.csr_array(independent)), independent
@@ -186,7 +186,7 @@ def test_measured_errors_are_as_good_as_they_say(kind, covariance, monkeypatch):
     pairs, theta, noise, joint = case(kind, m, covariance, np.random.default_rng(1))
     np.testing.assert_allclose(noise.toarray(), joint, atol=1e-9)
     np.testing.assert_allclose(noise.diagonal(), np.diagonal(joint), atol=1e-9)
-    labels, penalty = pairs.components(), default_regularisation(m, pairs.count.sum())
+    labels, penalty = pairs.labels, default_regularisation(m, pairs.count.sum())
     exact = score_covariance(theta, pairs, wins_covariance=joint, regularisation=penalty)
     expected = score_errors(exact, labels)
     for cheap in (2e7, 0.0):  # with and without the products of people's answers

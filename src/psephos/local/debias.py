@@ -131,7 +131,7 @@ def kind_weights(
         each = np.array([float(weight) for weight in weights])
         if len(each) != len(columns.kinds) or not ((each >= 0) & (each < 1e100)).all():
             raise ParameterError(f"weights must be 'uniform', 'adaptive' or one number >= 0 a kind, got {weights!r}")
-    counts = _kind_counts(columns)
+    counts = _counts_of_kinds(columns)
     values = each / max(float(each.max(initial=0.0)) or 1.0, 1e-300)  # at epsilon 1e-17 squares are near 1e-34
     total = float(values @ counts)
     if counts.sum() and not total > 0:
@@ -154,7 +154,7 @@ def _influences(columns: ReportColumns, weights: str) -> Floats:
 
 def _influence_limit(columns: ReportColumns, weights: str) -> float:
     """The least influence that at most a tenth of the reports exceed; infinite without reports."""
-    influence, records = _influences(columns, weights), _records_of_kinds(columns)
+    influence, records = _influences(columns, weights), _counts_of_kinds(columns, records=True)
     if not records.sum():
         return math.inf
     order = np.argsort(influence, kind="stable")
@@ -165,22 +165,18 @@ def _influence_limit(columns: ReportColumns, weights: str) -> float:
 def limited_reports(columns: ReportColumns, weights: str) -> int:
     """How many reports count less than what they declare gives them, as :func:`kind_weights` limits them."""
     above = _influences(columns, weights) > _influence_limit(columns, weights)
-    return int(_records_of_kinds(columns)[above].sum())
+    return int(_counts_of_kinds(columns, records=True)[above].sum())
 
 
-def _records_of_kinds(columns: ReportColumns) -> Floats:
-    counts: Any = np.zeros(len(columns.kinds))
+def _counts_of_kinds(columns: ReportColumns, *, records: bool = False) -> Floats:
+    """How many answers, or records, there are of each kind."""
+    counts = np.zeros(len(columns.kinds))
     for block in columns.blocks():
-        first = np.diff(columns.record[block], prepend=-1) > 0
-        counts += np.bincount(columns.kind[block][first], minlength=len(columns.kinds))
-    return np.asarray(counts, dtype=np.float64)
-
-
-def _kind_counts(columns: ReportColumns) -> Floats:
-    counts: Any = np.zeros(len(columns.kinds))
-    for block in columns.blocks():
-        counts += np.bincount(columns.kind[block], minlength=len(columns.kinds))
-    return np.asarray(counts, dtype=np.float64)
+        kind = columns.kind[block]
+        if records:
+            kind = kind[np.diff(columns.record[block], prepend=-1) > 0]
+        counts += np.bincount(kind, minlength=len(counts))
+    return counts
 
 
 def pair_sums(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Literal
@@ -110,8 +110,10 @@ def population_reports(
     return _reports(people, data.items, total, unit, pairs, mechanism, bits)
 
 
-#: The pairs that a person may be asked (``None``: all), and what they answer on a pair (low, high).
-_Person = tuple[list[tuple[int, int]] | None, "_Opinion"]
+#: What one person says on a pair of items (low, high): +1 if low is preferred, -1 if high, 0 for a tie, or nothing.
+_Opinion = Callable[[int, int, BitSource], int | None]
+#: The pairs that a person may be asked (``None``: all), and what they say.
+_Person = tuple[list[tuple[int, int]] | None, _Opinion]
 
 
 def _shuffled(n: int, bits: BitSource) -> array[int]:
@@ -124,30 +126,20 @@ def _shuffled(n: int, bits: BitSource) -> array[int]:
     return order
 
 
-class _Opinion:
-    """What one person says on a pair of items."""
-
-    def on(self, low: int, high: int, bits: BitSource) -> int | None:
-        """+1 if ``low`` is preferred, -1 if ``high``, 0 for a tie, ``None`` without an opinion."""
-        raise NotImplementedError
+def _ranked(ballot: Sequence[int]) -> _Opinion:
+    """The opinion of whoever cast a ballot, given by its places."""
+    places = [place or len(ballot) + 1 for place in ballot]
+    return lambda low, high, _: (places[low] < places[high]) - (places[low] > places[high])
 
 
-class _Ballot(_Opinion):
-    def __init__(self, places: Sequence[int]) -> None:
-        self.places = [place or len(places) + 1 for place in places]
+def _judged(judgements: dict[tuple[int, int], list[int]]) -> _Opinion:
+    """The opinion of whoever judged pairs, some of them several times."""
 
-    def on(self, low: int, high: int, bits: BitSource) -> int | None:  # noqa: ARG002
-        a, b = self.places[low], self.places[high]
-        return (a < b) - (a > b)
-
-
-class _Judged(_Opinion):
-    def __init__(self, judgements: dict[tuple[int, int], list[int]]) -> None:
-        self.judgements = judgements
-
-    def on(self, low: int, high: int, bits: BitSource) -> int | None:
-        said = self.judgements.get((low, high))
+    def opinion(low: int, high: int, bits: BitSource) -> int | None:
+        said = judgements.get((low, high))
         return None if said is None else said[uniform_below(len(said), bits)]
+
+    return opinion
 
 
 def _ballots(profile: Profile, bits: BitSource) -> Iterator[_Person]:
@@ -155,7 +147,7 @@ def _ballots(profile: Profile, bits: BitSource) -> Iterator[_Person]:
         raise ParameterError(f"people must be at most {MOST_PEOPLE}: each gets a record of their own")
 
     def people() -> Iterator[_Person]:
-        opinions = [_Ballot(profile.places[:, ballot].tolist()) for ballot in range(profile.support)]
+        opinions = [_ranked(profile.places[:, ballot].tolist()) for ballot in range(profile.support)]
         ends = list(accumulate(profile.counts))
         for person in _shuffled(profile.people, bits):
             yield None, opinions[bisect_right(ends, person)]
@@ -190,7 +182,7 @@ def _judgements(data: Comparisons, unit: Unit, public: bool, bits: BitSource) ->
                     u, v, said = v, u, -said
                 judged.setdefault((u, v), []).append(said)
             if judged or not public:
-                yield (sorted(judged) if public else None), _Judged(judged)
+                yield (sorted(judged) if public else None), _judged(judged)
 
     return people()
 
@@ -228,8 +220,7 @@ def _reports(
         draw = randomiser(each, mechanism, pooled(bits))
         answers = []
         for u, v in asked:
-            said = opinion.on(u, v, bits) if u < v else opinion.on(v, u, bits)
-            if said is not None and u > v:
-                said = -said
-            answers.append(Answer(items[u], items[v], draw(None if said is None else _OUTCOMES[said])))
+            said = opinion(min(u, v), max(u, v), bits)
+            outcome = None if said is None else _OUTCOMES[said if u < v else -said]
+            answers.append(Answer(items[u], items[v], draw(outcome)))
         yield Report(epsilon=epsilon, unit=unit, mechanism=mechanism, secure=secure, answers=tuple(answers))

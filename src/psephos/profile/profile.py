@@ -143,10 +143,12 @@ class Profile:
         >>> Profile.from_ballots(["tea", "coffee"], {Ballot.strict([0, 1]): 10**30}).people == 10**30
         True
         """
-        names = check_items(items)
-        support = Support(len(names))
-        pairs: Iterable[tuple[Ballot, int]]
         pairs = ballots.items() if isinstance(ballots, Mapping) else ((ballot, 1) for ballot in ballots)
+        return cls._counted(check_items(items), pairs)
+
+    @classmethod
+    def _counted(cls, names: tuple[str, ...], pairs: Iterable[tuple[Ballot, int]]) -> Profile:
+        support = Support(len(names))
         for ballot, count in pairs:
             if not isinstance(ballot, Ballot):
                 raise ParameterError(f"ballots must be Ballot objects, got {ballot!r}")
@@ -195,12 +197,9 @@ class Profile:
                 groups.append(tuple(members))
             return Ballot(tuple(groups))
 
-        support = Support(len(names))
         pairs: Iterable[tuple[Sequence[str | tuple[str, ...]], int]]
         pairs = rankings.items() if isinstance(rankings, Mapping) else ((order, 1) for order in rankings)
-        for order, count in pairs:
-            support.add(ballot(order).places(len(names)), check_integer(count, "multiplicity", low=1))
-        return support.profile(names, items_source="declared", notes=())
+        return cls._counted(names, ((ballot(order), count) for order, count in pairs))
 
     @classmethod
     def from_masses(cls, people: int, masses: Mapping[Ballot, Fraction], *, items: Iterable[str]) -> Profile:

@@ -51,7 +51,10 @@ def is_large(m: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DenseAnswers:
-    """Answers as a symmetric table of shape (m, m) with a zero diagonal."""
+    """Answers as a symmetric table of shape (m, m) with a zero diagonal.
+
+    ``labels``, shape (m,): the same number, from 0 up, for items that a chain of compared pairs joins.
+    """
 
     table: Floats
     labels: Labels = field(init=False)
@@ -70,10 +73,6 @@ class DenseAnswers:
         """``n_u = sum_v n_uv``, shape (m,)."""
         totals: Floats = self.table.sum(axis=1)
         return totals
-
-    def components(self) -> Labels:
-        """Shape (m,): the same label, from 0 up, for items that a chain of compared pairs joins."""
-        return self.labels
 
     def excess(self, scores: Floats, link: Link) -> Floats:
         """``sum_v n_uv (F(theta_u - theta_v) - 1/2)``, the expected wins less half the answers, shape (m,)."""
@@ -124,7 +123,10 @@ class DenseAnswers:
 
 @dataclass(frozen=True, slots=True)
 class SparseAnswers:
-    """Answers as pairs ``first < second`` with ``count`` > 0, among ``m`` items, in order of both positions."""
+    """Answers as pairs ``first < second`` with ``count`` > 0, among ``m`` items, in order of both positions.
+
+    ``labels`` as for :class:`DenseAnswers`.
+    """
 
     m: int
     first: npt.NDArray[np.int32]
@@ -164,10 +166,6 @@ class SparseAnswers:
     def totals(self) -> Floats:
         """``n_u = sum_v n_uv``, shape (m,)."""
         return self._spread(self.count, 1.0)
-
-    def components(self) -> Labels:
-        """Shape (m,): the same label, from 0 up, for items that a chain of compared pairs joins."""
-        return self.labels
 
     def excess(self, scores: Floats, link: Link) -> Floats:
         """``sum_v n_uv (F(theta_u - theta_v) - 1/2)``, the expected wins less half the answers, shape (m,)."""

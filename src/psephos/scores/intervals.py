@@ -165,7 +165,7 @@ def score_covariance(
     if noise.shape != table.shape:
         raise ParameterError(f"wins_covariance must have shape {table.shape}, got {noise.shape}")
     ridge = 2.0 * check_real(regularisation, "regularisation", low=0.0, high=1e100)
-    labels = as_answers(answers).components()
+    labels = as_answers(answers).labels
     factor, _, raised = _factored(theta, table, labels, as_link(link), floor=ridge > 0)
     missing = table * raised
     if missing.any():
@@ -186,7 +186,7 @@ def score_inverse(
     Parameters and errors as for :func:`score_covariance`.
     """
     theta, table = _checked(scores, answers)
-    labels = as_answers(answers).components()
+    labels = as_answers(answers).labels
     factor, density, _ = _factored(theta, table, labels, as_link(link), floor=regularisation > 0)
     inverse = linalg.cho_solve((factor, True), _centred(np.eye(len(theta)), labels))
     inverse = _centred(inverse, labels)

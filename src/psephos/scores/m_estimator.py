@@ -127,7 +127,7 @@ def solve_scores(
     scale = max(float(np.abs(given).max()), float(totals.max()))
     limit = check_real(tolerance, "tolerance", low=1e-300) * max(1.0, 1e-6 * scale)
     steps = check_integer(max_iterations, "max_iterations", low=1)
-    labels = table.components()
+    labels = table.labels
     half_margins = centre(given - totals / 2.0, labels)
 
     def gradient(scores: Floats) -> Floats:
@@ -252,4 +252,4 @@ def matching_loss(scores: npt.ArrayLike, wins: npt.ArrayLike, answers: Any, *, l
     totals = table.totals()
     if not theta.shape == given.shape == totals.shape:
         raise ParameterError(f"scores and wins must have one entry an item ({len(totals)})")
-    return table.total_loss(theta, link) - float(centre(given - totals / 2.0, table.components()) @ theta)
+    return table.total_loss(theta, link) - float(centre(given - totals / 2.0, table.labels) @ theta)

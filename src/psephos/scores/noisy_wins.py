@@ -131,7 +131,7 @@ def fit_noisy_wins(
     b = np.zeros(m) if wins_bias is None else real_array(wins_bias, "wins_bias", ndim=1)
     if n.shape != (m, m):
         raise ParameterError(f"answers must have shape {(m, m)}, got {n.shape}")
-    labels = as_answers(n).components()
+    labels = as_answers(n).labels
     free = m - len(np.unique(labels))
     mean = np.where(labels[:, None] == labels[None, :], 1.0 / np.bincount(labels)[labels], 0.0)
 

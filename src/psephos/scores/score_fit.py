@@ -336,7 +336,7 @@ def fit_wins(
         penalty = check_real(regularisation, "regularisation", low=0.0, high=1e100)
     groups = tuple(tuple(int(u) for u in group) for group in separated)
     if penalty == 0:
-        _require_fit(names, table.components(), groups)
+        _require_fit(names, table.labels, groups)
     solution = solve_scores(wins, table, link=link, regularisation=penalty)
     if solution.status == "separated":
         raise ParameterError("regularisation must be > 0: the noisy wins exceed what finite scores can explain")
