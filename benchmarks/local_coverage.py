@@ -31,11 +31,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from simulated import randomise_columns
 from timing import OUT, report
 
 from psephos.local.columns import ReportColumns
 from psephos.local.fit import fit_reports
-from psephos.local.simulate import randomise_columns
 from psephos.scores import rank_intervals, score_covariance
 from psephos.scores.answers import laplacian
 from psephos.scores.links import as_link

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from simulated import randomise_columns, simulate_population
 from timing import median_seconds, report
 
 from psephos import fit_reports
@@ -24,12 +25,10 @@ from psephos.local import (
     plan_comparisons,
     population_reports,
     randomise_answers,
-    simulate_population,
     truth_probability,
     write_reports,
 )
 from psephos.local.debias import pair_sums
-from psephos.local.simulate import randomise_columns
 from psephos.profile import Profile
 
 warnings.simplefilter("ignore")

@@ -15,6 +15,7 @@ import pytest
 from scipy import optimize, stats
 from scipy.sparse import csgraph
 from scipy.special import expit
+from simulated_reports import randomise_columns
 
 from branches import exact_law
 from psephos.local import (
@@ -30,7 +31,6 @@ from psephos.local import randomized_response as rr
 from psephos.local.budget import _BEST_HALF
 from psephos.local.columns import Kind
 from psephos.local.debias import debias, kind_weights, pair_sums
-from psephos.local.simulate import randomise_columns
 from psephos.profile import Profile
 from psephos.scores import solve_scores
 from psephos.scores.intervals import clustered_sampling, independent_sampling, score_covariance

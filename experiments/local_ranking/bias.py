@@ -11,9 +11,10 @@ import math
 
 import numpy as np
 from measures import Floats, averages, generator
+from simulated_reports import simulate_population
 
 from psephos import Comparisons, fit_scores
-from psephos.local import fit_reports, simulate_population
+from psephos.local import fit_reports
 from psephos.scores import LOGISTIC, solve_scores
 
 CELL = ("items", "epsilon", "people")

@@ -16,9 +16,10 @@ from itertools import pairwise
 
 import numpy as np
 from measures import generator, ratio_of_means, spread_scores
+from simulated_reports import randomise_columns, simulate_population
 
 from psephos import debias
-from psephos.local import attenuation, fit_reports, randomise_columns, simulate_population
+from psephos.local import attenuation, fit_reports
 
 CELL = ("experiment", "items", "people", "mix", "half_range")
 PAIR_MIX = ("0.5", "4")

@@ -23,9 +23,10 @@ from kwiksort import private_kwiksort
 from measures import Floats, averages, generator, kendall_error, score_errors, spread_scores, top_error
 from people import Judgements, Llmfao, Questions, Rankings, ask_assigned, ask_random, pairs_by_plan, plackett_luce
 from real import population
+from simulated_reports import randomise_columns
 
 from psephos import Comparisons, fit_scores
-from psephos.local import fit_reports, randomise_columns
+from psephos.local import fit_reports
 from psephos.scores import default_regularisation, solve_scores
 
 CELL = ("data", "items", "people", "epsilon")

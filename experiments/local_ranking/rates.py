@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 
 from measures import averages, excess_risk, generator, score_errors, spread_scores
+from simulated_reports import simulate_population
 
-from psephos.local import fit_reports, simulate_population
+from psephos.local import fit_reports
 from psephos.scores import default_regularisation
 
 CELL = ("against", "items", "people", "epsilon")

@@ -20,9 +20,10 @@ from functools import cache
 import numpy as np
 from measures import Floats, averages, generator, kendall_error, score_errors, top_error
 from people import Judgements, Llmfao, Questions, Rankings, ask_assigned, ask_random, pairs_by_plan, sushi
+from simulated_reports import randomise_columns
 
 from psephos import Comparisons, fit_scores
-from psephos.local import fit_reports, randomise_columns
+from psephos.local import fit_reports
 
 CELL = ("data", "asked", "unit", "answers", "mechanism", "epsilon")
 TOP = {"sushi": 3, "llmfao": 10}

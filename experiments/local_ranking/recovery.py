@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from measures import averages, generator
 from rates import privacy_factor
+from simulated_reports import simulate_population
 
-from psephos.local import fit_reports, simulate_population
+from psephos.local import fit_reports
 
 CELL = ("gap", "epsilon", "x", "people")
 ITEMS, TOP = 8, 3

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_reports import randomise_columns, simulate_population
 
 from psephos import debias, fit_scores, solve
 from psephos.errors import ParameterError
 from psephos.local import Answer, Report, ReportColumns
 from psephos.local.columns import Kind
 from psephos.local.debias import kind_weights, limited_reports, pair_sums
-from psephos.local.simulate import randomise_columns, simulate_population
 
 
 def columns(sides, epsilons, mechanism="binary", items=("a", "b")):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from simulated_reports import randomise_columns, simulate_population
 
 from psephos import fit_reports, fit_scores
 from psephos.errors import DataError, ParameterError
@@ -16,7 +17,6 @@ from psephos.local import Answer, Report, ReportColumns, columns, write_reports
 from psephos.local import fit as module
 from psephos.local.columns import Kind
 from psephos.local.debias import kind_weights, pair_sums
-from psephos.local.simulate import randomise_columns, simulate_population
 from psephos.profile import Comparisons
 from psephos.scores import LOGISTIC, NORMAL, symmetric_link
 

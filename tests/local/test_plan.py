@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, studentized_range
+from simulated_reports import randomise_columns
 
 from psephos.errors import ParameterError
 from psephos.local import attenuation, best_pairs, three_outcome_tie_share
@@ -22,7 +23,6 @@ from psephos.local.fit import fit_reports
 from psephos.local.mix import epsilons_text
 from psephos.local.plan import plan_local
 from psephos.local.predicted import Answering, population, range_quantile, ranking_covariance
-from psephos.local.simulate import randomise_columns
 from psephos.scores import (
     LOGISTIC,
     NORMAL,

@@ -1,8 +1,7 @@
 """What runs on a person's device: answers are randomised here, and only reports leave. Standard library alone.
 
 What a server makes of reports needs numpy and loads when first used: ``fit_reports``, ``ReportColumns``,
-``population_reports``, ``simulate_population``, ``randomise_columns`` and ``plan_local``; the estimate of all pairs is
-:func:`psephos.debias`.
+``population_reports`` and ``plan_local``; the estimate of all pairs is :func:`psephos.debias`.
 """
 
 from __future__ import annotations
@@ -55,8 +54,6 @@ _SERVER = {
     "fit_reports": "fit",
     "plan_local": "plan",
     "population_reports": "population",
-    "randomise_columns": "simulate",
-    "simulate_population": "simulate",
 }
 
 

@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
+from simulated_reports import randomise_columns, simulate_population
 
 from psephos.errors import ParameterError
 from psephos.local import truth_probability
-from psephos.local.simulate import randomise_columns, simulate_population
 from psephos.scores import NORMAL, symmetric_link
 
 FALSE_ALARM = 1e-6
