@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisy_fits import LOSSES, people
-from psephos import Comparisons, Ledger, Profile, private_consensus, private_posterior, private_scores
+from psephos import Account, Comparisons, Ledger, Profile, private_consensus, private_posterior, private_scores
 from psephos.bootstrap.sampling import sample_rival
 from psephos.privacy import SystemBits
 
@@ -57,8 +57,9 @@ def test_no_coin_is_tossed_before_the_debit(name, tmp_path, monkeypatch):
         monkeypatch.setattr(
             SystemBits, source, lambda self, n, toss=toss: paid_at_toss.append(len(ledger.debits("d"))) or toss(self, n)
         )
-    paid = {"epsilon": 1, "delta": Fraction(1, 10**5), "ledger": ledger, "dataset": "d", "request_id": "r"}
-    RELEASES[name](**paid, budget=(1, Fraction(1, 10**5)))
+    account = Account(ledger, "d", budget=(1, Fraction(1, 10**5)), request_id="r")
+    paid = {"epsilon": 1, "delta": Fraction(1, 10**5), "account": account}
+    RELEASES[name](**paid)
     assert set(paid_at_toss) == {1}
     assert RELEASES[name](**paid).remaining is not None
     assert len(ledger.debits("d")) == 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOME = {
+    "Account": "psephos.privacy",
     "Ballot": "psephos.profile",
     "Comparisons": "psephos.profile",
     "Ledger": "psephos.privacy",
@@ -35,6 +36,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Account",
     "Ballot",
     "Comparisons",
     "Ledger",
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
     from psephos.local.fit import fit_reports
     from psephos.local.plan import plan_local
     from psephos.pairwise import PairwiseEstimate, pairwise_margins
-    from psephos.privacy import Ledger, Release
+    from psephos.privacy import Account, Ledger, Release
     from psephos.profile import (
         Ballot,
         Comparisons,

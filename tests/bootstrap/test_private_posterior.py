@@ -9,7 +9,7 @@ import pytest
 
 import psephos
 from noisy_fits import LOSSES, people
-from psephos import Ledger, private_posterior
+from psephos import Account, Ledger, private_posterior
 from psephos.bootstrap import (
     BradleyTerryLoss,
     CustomLoss,
@@ -96,12 +96,12 @@ def test_what_a_method_does_not_take_is_refused_before_it_is_paid(tmp_path, loss
     if isinstance(loss, BradleyTerryLoss):
         records = np.zeros((9, 2), int), np.ones((9, 2), int), np.ones((9, 2)), np.full(9, 2)
     with pytest.raises(ParameterError, match=message):
-        private_posterior(records, loss, **PAID, **options, ledger=ledger, dataset="d")
+        private_posterior(records, loss, **PAID, **options, account=Account(ledger, "d"))
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
 
 
 def test_a_repeated_request_is_one_of_the_same_method(tmp_path):
-    paid = PAID | {"ledger": Ledger(tmp_path / "l.db"), "dataset": "d", "request_id": "r", "budget": (1, "1e-5")}
+    paid = PAID | {"account": Account(Ledger(tmp_path / "l.db"), "d", budget=(1, "1e-5"), request_id="r")}
     first = private_posterior(NUMBERS, MEAN, **paid)
     again = private_posterior(NUMBERS, MEAN, **paid, method="auto")
     assert again.value.to_bytes() == first.value.to_bytes()

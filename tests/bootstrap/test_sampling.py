@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from psephos import Ledger
+from psephos import Account, Ledger
 from psephos.bootstrap import (
     HuberLoss,
     MeanLoss,
@@ -78,26 +78,27 @@ def test_rivals_estimate_a_regression(method, settings, names):
 
 def test_a_ledger_debits_and_repeats(tmp_path):
     ledger = Ledger(tmp_path / "l.db")
-    settings = {"epsilon": 1, "delta": "1e-5", "method": "noisy-gibbs", "draws": 50, "ledger": ledger, "dataset": "d"}
-    first = sample_rival(numbers(), MEAN, **settings, request_id="r", budget=(1, "1e-5"))
-    again = sample_rival(numbers(), MEAN, **settings, request_id="r")
+    settings = {"epsilon": 1, "delta": "1e-5", "method": "noisy-gibbs", "draws": 50}
+    paid = Account(ledger, "d", request_id="r")
+    first = sample_rival(numbers(), MEAN, **settings, account=Account(ledger, "d", budget=(1, "1e-5"), request_id="r"))
+    again = sample_rival(numbers(), MEAN, **settings, account=paid)
     assert first.remaining == again.remaining == (0, 0)
     assert (first.value.values == again.value.values).all()
     assert again.guarantee == first.guarantee
     assert again.event == first.event
     with pytest.raises(BudgetError, match="another request"):
-        sample_rival(numbers(), MEAN, **(settings | {"draws": 51}), request_id="r")
+        sample_rival(numbers(), MEAN, **(settings | {"draws": 51}), account=paid)
     with pytest.raises(BudgetError, match="left"):
-        sample_rival(numbers(), MEAN, **settings)
+        sample_rival(numbers(), MEAN, **settings, account=Account(ledger, "d"))
     with pytest.raises(InsecureBitsError):
-        sample_rival(numbers(), MEAN, **settings, bits=InsecureBits(seed=1))
+        sample_rival(numbers(), MEAN, **settings, account=paid, bits=InsecureBits(seed=1))
 
 
 def test_wrong_settings_and_losses_are_refused_before_anything_is_paid(tmp_path):
     ledger = Ledger(tmp_path / "l.db")
     ledger.set_budget("d", epsilon=1, delta="1e-3")
     quantile = QuantileLoss(covariates=("a", "b"), covariate_bound=2**0.5, coefficient_box=(-3.0, 3.0))
-    paid = {"epsilon": 1, "delta": "1e-4", "ledger": ledger, "dataset": "d"}
+    paid = {"epsilon": 1, "delta": "1e-4", "account": Account(ledger, "d")}
     for records, loss, method, settings, message in [
         (numbers(), MEAN, "gibbs", None, "method must be one of"),
         (numbers(), MEAN, "sandwich", SgldPlan(), "method must be one of dp-sgld"),

@@ -26,7 +26,7 @@ from noisy_fits import (
     scripted,
     tape,
 )
-from psephos import Ledger
+from psephos import Account, Ledger
 from psephos.bootstrap import (
     NormalPosterior,
     SandwichPlan,
@@ -287,7 +287,7 @@ def ledger(tmp_path):
     assert book.remaining("d") == (1, Fraction(1, 1000))  # refused before anything was paid
 
 
-PAID = {"epsilon": 1, "delta": "1e-4", "dataset": "d"}
+PAID = {"epsilon": 1, "delta": "1e-4"}
 
 
 @pytest.mark.parametrize(("bad", "counts_as"), [(math.nan, 0.0), (math.inf, 1e300), (-math.inf, -1e300)])
@@ -324,13 +324,14 @@ def test_a_number_that_is_none_counts_as_a_public_one_and_raises_nothing(name, b
     ],
 )
 def test_records_of_other_shapes_are_refused_before_they_are_paid(ledger, name, shapes):
+    records = tuple(np.zeros(shape, int) for shape in shapes)
     with pytest.raises(ParameterError, match="records"):
-        by_newton_steps(tuple(np.zeros(shape, int) for shape in shapes), LOSSES[name], **PAID, ledger=ledger)
+        by_newton_steps(records, LOSSES[name], **PAID, account=Account(ledger, "d"))
 
 
 def test_what_cannot_be_fitted_is_refused_before_it_is_paid(ledger):
     records = people("gaussian", 20, np.random.default_rng(9))
-    paid = PAID | {"ledger": ledger}
+    paid = PAID | {"account": Account(ledger, "d")}
     custom = CustomLoss(
         value=lambda theta, records, _=None: records[0] - theta[0],
         gradient=lambda theta, records, _=None: (theta[0] - records[0])[:, None],
@@ -374,7 +375,7 @@ def test_what_cannot_be_fitted_is_refused_before_it_is_paid(ledger):
 def test_units_that_doubles_do_not_hold_are_refused_before_they_are_paid(ledger, loss, name):
     """Each of these gave NaN, or an error of numpy's, after the budget was gone."""
     with pytest.raises(ParameterError, match="choose other units"):
-        by_newton_steps(people(name, 20, np.random.default_rng(1)), loss, **PAID, ledger=ledger)
+        by_newton_steps(people(name, 20, np.random.default_rng(1)), loss, **PAID, account=Account(ledger, "d"))
 
 
 @pytest.mark.parametrize(
@@ -519,25 +520,26 @@ def test_test_bits_stamp_a_release_for_good(tmp_path):
     assert sound.secure
     assert sound.value.secure
     with pytest.raises(InsecureBitsError):
-        fit(people("gaussian", 50, np.random), LOSSES["gaussian"], ledger=Ledger(tmp_path / "l.db"), dataset="d")
+        fit(people("gaussian", 50, np.random), LOSSES["gaussian"], account=Account(Ledger(tmp_path / "l.db"), "d"))
 
 
 def test_a_ledger_debits_once_and_repeats(tmp_path):
     loss, records = LOSSES["gaussian"], people("gaussian", 300, np.random.default_rng(17))
-    paid = {"epsilon": 1, "delta": "1e-5", "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    first = by_newton_steps(records, loss, **paid, request_id="r", budget=(1, "1e-5"))
-    again = by_newton_steps(records, loss, **paid, request_id="r")
+    account = Account(Ledger(tmp_path / "l.db"), "d", budget=(1, "1e-5"), request_id="r")
+    paid = {"epsilon": 1, "delta": "1e-5"}
+    first = by_newton_steps(records, loss, **paid, account=account)
+    again = by_newton_steps(records, loss, **paid, account=account)
     assert first.remaining == again.remaining == (0, 0)
     assert again.value.to_bytes() == first.value.to_bytes()
     assert (again.event, again.guarantee, again.secure) == (first.event, first.guarantee, True)
     for changed in ({"settings": SHORT}, {"about": "other"}, {"assumptions": ("other",)}):
         with pytest.raises(BudgetError, match="another request"):
-            by_newton_steps(records, loss, **paid, **changed, request_id="r")
+            by_newton_steps(records, loss, **paid, **changed, account=account)
     for other in (dataclasses.replace(loss, clip=3.0), dataclasses.replace(loss, start=(0.5,))):
         with pytest.raises(BudgetError, match="another request"):
-            by_newton_steps(records, other, **paid, request_id="r")
+            by_newton_steps(records, other, **paid, account=account)
     with pytest.raises(BudgetError, match="left"):
-        by_newton_steps(records, loss, **paid)
+        by_newton_steps(records, loss, **paid, account=dataclasses.replace(account, request_id=None))
 
 
 def tampered(change):

@@ -24,7 +24,7 @@ from noisy_fits import (
     scripted,
     tape,
 )
-from psephos import Ledger
+from psephos import Account, Ledger
 from psephos.bootstrap import (
     FieldPlan,
     FieldPosterior,
@@ -344,7 +344,7 @@ def test_what_cannot_be_fitted_is_refused_before_it_is_paid_or_noise_is_drawn(
         by_field(records, loss, **({"epsilon": 1, "delta": "1e-5", "bits": Untouched()} | options))
     ledger = Ledger(tmp_path / "l.db")
     ledger.set_budget("d", epsilon=1, delta="1e-3")
-    paid = {"epsilon": 1, "delta": "1e-4", "dataset": "d", "ledger": ledger}
+    paid = {"epsilon": 1, "delta": "1e-4", "account": Account(ledger, "d")}
     with pytest.raises(error, match=message):
         by_field(records, loss, **(paid | options))
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
@@ -502,21 +502,22 @@ def test_the_archive_holds_noisy_numbers_and_public_facts_alone():
 @pytest.mark.usefixtures("few_points")
 def test_a_ledger_debits_once_and_repeats(tmp_path):
     loss, records = LOSSES["gaussian"], people("gaussian", 300, np.random.default_rng(17))
-    paid = {"epsilon": 1, "delta": "1e-5", "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    first = by_field(records, loss, **paid, request_id="r", budget=(1, "1e-5"))
-    again = by_field(records, loss, **paid, request_id="r")
+    account = Account(Ledger(tmp_path / "l.db"), "d", budget=(1, "1e-5"), request_id="r")
+    paid = {"epsilon": 1, "delta": "1e-5"}
+    first = by_field(records, loss, **paid, account=account)
+    again = by_field(records, loss, **paid, account=account)
     assert first.remaining == again.remaining == (0, 0)
     assert again.value.to_bytes() == first.value.to_bytes()
     assert (again.event, again.guarantee, again.secure) == (first.event, first.guarantee, True)
     for changed in ({"settings": SHORT}, {"about": "other"}, {"assumptions": ("other",)}):
         with pytest.raises(BudgetError, match="another request"):
-            by_field(records, loss, **paid, **changed, request_id="r")
+            by_field(records, loss, **paid, **changed, account=account)
     with pytest.raises(BudgetError, match="another request"):
-        by_field(records, dataclasses.replace(loss, clip=3.0), **paid, request_id="r")
+        by_field(records, dataclasses.replace(loss, clip=3.0), **paid, account=account)
     with pytest.raises(BudgetError, match="another request"):
-        by_newton_steps(records, loss, **paid, request_id="r")
+        by_newton_steps(records, loss, **paid, account=account)
     with pytest.raises(BudgetError, match="left"):
-        by_field(records, loss, **paid)
+        by_field(records, loss, **paid, account=dataclasses.replace(account, request_id=None))
 
 
 def test_a_ledger_takes_no_test_bits(tmp_path):
@@ -524,7 +525,7 @@ def test_a_ledger_takes_no_test_bits(tmp_path):
     ledger.set_budget("d", epsilon=1, delta="1e-3")
     for bits in (InsecureBits(seed=1), Untouched()):
         with pytest.raises(InsecureBitsError):
-            by_field(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", bits=bits, ledger=ledger, dataset="d")
+            by_field(NUMBERS, LOSSES["gaussian"], epsilon=1, delta="1e-5", bits=bits, account=Account(ledger, "d"))
     assert ledger.remaining("d") == (1, Fraction(1, 1000))
 
 

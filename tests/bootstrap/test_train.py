@@ -571,20 +571,20 @@ def test_any_loss_that_is_not_ours_sees_one_record_at_a_time():
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_it_is_paid(tmp_path, records, loss, message):
-    from psephos import Ledger
+    from psephos import Account, Ledger
 
     if loss == "huber":
         loss = HuberLoss(covariates=("x",), covariate_bound=1.0, coefficient_box=(-5.0, 5.0), scale_box=(0.05, 10.0))
     ledger = Ledger(tmp_path / "l.db")
     ledger.set_budget("d", epsilon=1, delta="1e-3")
     with pytest.raises(ParameterError, match=message) as caught:
-        private_generator(records, loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+        private_generator(records, loss, epsilon=1, delta="1e-3", plan=SMALL, account=Account(ledger, "d"))
     assert "'x'" not in str(caught.value)
     assert ledger.remaining("d")[0] == 1
 
 
 def test_losses_that_fail_are_refused_before_they_are_paid(tmp_path):
-    from psephos import Ledger
+    from psephos import Account, Ledger
 
     settings = {"bound": 1.0, "names": ("m",), "lower": (-5.0,), "upper": (5.0,), "start": (0.0,)}
 
@@ -602,26 +602,27 @@ def test_losses_that_fail_are_refused_before_they_are_paid(tmp_path):
     for gradient in (flat, failing):
         loss = CustomLoss(value=value, gradient=gradient, **settings)
         with pytest.raises(ParameterError, match=r"gradient must be|does not take"):
-            private_generator(numbers(), loss, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+            private_generator(numbers(), loss, epsilon=1, delta="1e-3", plan=SMALL, account=Account(ledger, "d"))
     wide = MeanLoss(data_bounds=(1e50, 2e50), sd=1e49, clip=1e-20)
     with pytest.raises(ParameterError, match="box of 'mean'"):
-        private_generator(numbers(), wide, epsilon=1, delta="1e-3", plan=SMALL, ledger=ledger, dataset="d")
+        private_generator(numbers(), wide, epsilon=1, delta="1e-3", plan=SMALL, account=Account(ledger, "d"))
     printed = PaperBound(even_constant="printed")
     with pytest.raises(ParameterError, match="not proved"):
         private_generator(
-            numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, accountant="paper", paper=printed, ledger=ledger,
-            dataset="d",
+            numbers(), MEAN, epsilon=1, delta="1e-3", plan=SMALL, accountant="paper", paper=printed,
+            account=Account(ledger, "d"),
         )  # fmt: skip
     assert ledger.remaining("d")[0] == 1
 
 
 def test_numpy_numbers_in_a_plan_are_plain_in_the_artefact(tmp_path):
-    from psephos import Ledger
+    from psephos import Account, Ledger
 
     plan = replace(SMALL, blocks=np.int64(5), steps=np.int32(20), gamma=np.float64(0.7))
-    settings = {"epsilon": 1, "delta": "1e-3", "plan": plan, "ledger": Ledger(tmp_path / "l.db"), "dataset": "d"}
-    one = private_generator(numbers(), MEAN, **settings, budget=(1, "1e-3"), request_id="r")
-    two = private_generator(numbers(), MEAN, **settings, request_id="r")
+    settings = {"epsilon": 1, "delta": "1e-3", "plan": plan}
+    account = Account(Ledger(tmp_path / "l.db"), "d", budget=(1, "1e-3"), request_id="r")
+    one = private_generator(numbers(), MEAN, **settings, account=account)
+    two = private_generator(numbers(), MEAN, **settings, account=account)
     assert one.value.to_bytes() == two.value.to_bytes()
     assert one.guarantee == two.guarantee
     assert "each person has one record" in one.guarantee.sentence()

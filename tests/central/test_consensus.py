@@ -11,6 +11,7 @@ import pytest
 from scipy import optimize, stats
 
 from psephos import (
+    Account,
     Ballot,
     Comparisons,
     Ledger,
@@ -280,8 +281,7 @@ def test_f24_an_item_on_no_ballot_is_ranked():
         ({"mechanism": "nuclear", "post_processing": "none"}, "post_processing must be"),
         ({"post_processing": "certified", "mechanism": "borda"}, "certified is for noise on margins"),
         ({"mechanism": "nuclear", "level": 0.9}, "has no rank intervals"),
-        ({"dataset": "x"}, "need a ledger"),
-        ({"request_id": "x"}, "need a ledger"),
+        ({"account": "x"}, "account must be an Account"),
     ],
 )
 def test_refusals_of_parameters(kwargs, message):
@@ -384,7 +384,7 @@ def test_certified_without_its_extra_costs_nothing(monkeypatch, tmp_path):
         raise MissingExtraError(f"{name} is not installed")
 
     monkeypatch.setattr(consensus_module, "load_extra", missing)
-    paid = {"ledger": Ledger(tmp_path / "ledger.db"), "dataset": "d", "budget": ("1", "0")}
+    paid = {"account": Account(Ledger(tmp_path / "ledger.db"), "d", budget=("1", "0"))}
     with pytest.raises(MissingExtraError):
         private_consensus(PROFILE, epsilon=1, post_processing="certified", **paid)
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from psephos import Ballot, Comparisons, Ledger, Profile, private_consensus, read_preflib
+from psephos import Account, Ballot, Comparisons, Ledger, Profile, private_consensus, read_preflib
 from psephos.central import plan_consensus, release_from_json, release_to_json
 from psephos.central.second_moment import PURE_SHARE, free_moment_scales, free_moment_scales_pure, score_moment
 from psephos.errors import BudgetError, ParameterError
@@ -147,7 +147,7 @@ def test_comparisons_are_refused():
 
 
 def test_the_ledger_tells_a_request_with_intervals_from_one_without(tmp_path):
-    paid = {"ledger": Ledger(tmp_path / "l.db"), "dataset": "poll", "budget": ("1", 0), "request_id": "a"}
+    paid = {"account": Account(Ledger(tmp_path / "l.db"), "poll", budget=("1", 0), request_id="a")}
     first = private_consensus(PROFILE, epsilon="0.5", level=0.9, **paid)
     assert private_consensus(PROFILE, epsilon="0.5", level=0.9, **paid).value.ranks == first.value.ranks
     for level in (None, 0.95):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from psephos import Comparisons, Profile, read_comparisons_csv
 from psephos.central import private_scores, scores_from_json, scores_to_json
 from psephos.errors import BudgetError, InsecureBitsError, ParameterError
-from psephos.privacy import InsecureBits, Ledger
+from psephos.privacy import Account, InsecureBits, Ledger
 from psephos.scores import fit_scores
 
 NAMES = list("abcde")
@@ -172,7 +173,7 @@ def test_pure_and_normal_noise():
         ({"pairs": 0}, "pairs must be"),
         ({"unit": "comparison", "pairs": 2}, "pairs bounds a person"),
         ({"epsilon": 0}, "epsilon must"),
-        ({"dataset": "x"}, "need a ledger"),
+        ({"account": "x"}, "account must be an Account"),
         ({"bits": 7}, "bits must be"),
     ],
 )
@@ -271,25 +272,25 @@ def test_a_weak_component_leaves_the_others_as_they_are():
 def test_every_legal_epsilon_gives_an_answer_once_it_is_paid(tmp_path, epsilon, graph):
     _, table = population(np.random.default_rng(1), 4, 10, persons=5)
     for k, delta in enumerate((0, "1e-6")):
-        paid = {"ledger": Ledger(tmp_path / f"{k}.db"), "dataset": "d", "budget": (epsilon, "1e-6")}
-        value = private_scores(table, epsilon=epsilon, delta=delta, graph=graph, **paid).value
+        account = Account(Ledger(tmp_path / f"{k}.db"), "d", budget=(epsilon, "1e-6"))
+        value = private_scores(table, epsilon=epsilon, delta=delta, graph=graph, account=account).value
         assert np.isfinite(value.scores).all()
 
 
 def test_numbers_of_other_types_are_taken(tmp_path):
     _, table = population(np.random.default_rng(1), 3, 10, persons=5)
-    paid = {"ledger": Ledger(tmp_path / "l.db"), "dataset": "d", "budget": ("1", 0)}
-    value = private_scores(table, epsilon="0.5", pairs=np.int64(2), level=Fraction(9, 10), **paid).value
+    account = Account(Ledger(tmp_path / "l.db"), "d", budget=("1", 0))
+    value = private_scores(table, epsilon="0.5", pairs=np.int64(2), level=Fraction(9, 10), account=account).value
     assert (value.pairs, value.level) == (2, 0.9)
 
 
 def test_a_public_graph_has_a_budget_of_its_own(tmp_path):
     """Answers alone are protected there: the sum with debits that protect whole persons would mean nothing."""
     _, table = population(np.random.default_rng(1), 3, 10, persons=5)
-    paid = {"ledger": Ledger(tmp_path / "l.db"), "dataset": "duels", "budget": ("1", 0)}
-    private_scores(table, epsilon="0.25", **paid)
+    account = Account(Ledger(tmp_path / "l.db"), "duels", budget=("1", 0))
+    private_scores(table, epsilon="0.25", account=account)
     with pytest.raises(BudgetError, match="each person's answers"):
-        private_scores(table, epsilon="0.25", graph="public", **paid)
+        private_scores(table, epsilon="0.25", graph="public", account=account)
 
 
 def test_too_many_items_are_refused_before_they_are_paid_for():
@@ -300,17 +301,17 @@ def test_too_many_items_are_refused_before_they_are_paid_for():
 
 def test_ledger(tmp_path):
     _, table = population(np.random.default_rng(1), 3, 10, persons=5)
-    paid = {"ledger": Ledger(tmp_path / "l.db"), "dataset": "duels", "budget": ("1", 0)}
-    first = private_scores(table, epsilon="0.5", request_id="a", **paid)
-    again = private_scores(table, epsilon="0.5", request_id="a", **paid)
+    account = Account(Ledger(tmp_path / "l.db"), "duels", budget=("1", 0), request_id="a")
+    first = private_scores(table, epsilon="0.5", account=account)
+    again = private_scores(table, epsilon="0.5", account=account)
     assert again.value == first.value
     assert again.remaining == (Fraction(1, 2), 0)
     with pytest.raises(BudgetError, match="used for another request"):
-        private_scores(table, epsilon="0.5", request_id="a", link="normal", **paid)
+        private_scores(table, epsilon="0.5", link="normal", account=account)
     with pytest.raises(BudgetError, match="left"):
-        private_scores(table, epsilon="0.6", **paid)
+        private_scores(table, epsilon="0.6", account=replace(account, request_id=None))
     with pytest.raises(InsecureBitsError):
-        private_scores(table, epsilon="0.1", bits=InsecureBits(seed=1), **paid)
+        private_scores(table, epsilon="0.1", bits=InsecureBits(seed=1), account=account)
 
 
 def test_judgements_of_workers():
@@ -335,7 +336,7 @@ COIN = {"epsilon": 3, "delta": "1e-2", "graph": "public", "pairs": 3}
 def test_identical_requests_under_a_public_graph_give_the_stored_answer(tmp_path):
     """200 of 200, and one debit."""
     ledger = Ledger(tmp_path / "ledger.db")
-    same = {**COIN, "ledger": ledger, "dataset": "poll", "request_id": "once", "budget": (3, "1e-2")}
+    same = {**COIN, "account": Account(ledger, "poll", budget=(3, "1e-2"), request_id="once")}
     texts = {scores_to_json(private_scores(star_or_path(), **same)) for _ in range(200)}
     assert len(texts) == 1
     assert len(ledger.debits("poll")) == 1

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import flint
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enumeration import all_ballots
-from psephos import Ballot, Ledger, Profile, pairwise_margins, private_consensus
+from psephos import Account, Ballot, Ledger, Profile, pairwise_margins, private_consensus
 from psephos.central import TwoStage, plan_consensus, release_from_json, release_to_json, two_stage
 from psephos.central.two_stage import second_table, two_stage_order, two_stage_plan
 from psephos.errors import AccuracyWarning, BudgetError, ParameterError
@@ -802,16 +803,16 @@ def test_refusals_and_the_ledger(tmp_path):
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             TwoStage(**wrong)
     ledger = Ledger(tmp_path / "ledger.db")
-    paid = {"ledger": ledger, "dataset": "d", "budget": ("3", "0")}
-    first = private_consensus(SMALL, epsilon=1, mechanism="two-stage", request_id="r", **paid)
-    again = private_consensus(SMALL, epsilon=1, mechanism="two-stage", request_id="r", **paid)
+    account = Account(ledger, "d", budget=("3", "0"), request_id="r")
+    first = private_consensus(SMALL, epsilon=1, mechanism="two-stage", account=account)
+    again = private_consensus(SMALL, epsilon=1, mechanism="two-stage", account=account)
     assert release_to_json(first) == release_to_json(again)
     for changed in ({"xi": "0.2"}, {"two_stage": TwoStage(bounded_time=True)}):
         with pytest.raises(BudgetError, match="used for another request"):
-            private_consensus(SMALL, epsilon=1, mechanism="two-stage", request_id="r", **paid, **changed)
+            private_consensus(SMALL, epsilon=1, mechanism="two-stage", account=account, **changed)
     many = Profile.from_ballots(["a", "b", "c"], {Ballot.strict([0, 1, 2]): 10**18})
-    bounded = TwoStage(bounded_time=True)
+    bounded, other = TwoStage(bounded_time=True), replace(account, request_id=None)
     with pytest.raises(ParameterError, match="one by one"):
-        private_consensus(many, epsilon="1e-16", delta=TINY, mechanism="two-stage", two_stage=bounded, **paid)
+        private_consensus(many, epsilon="1e-16", delta=TINY, mechanism="two-stage", two_stage=bounded, account=other)
     # the refusal cost nothing: two of three are left
-    private_consensus(SMALL, epsilon=2, mechanism="two-stage", **paid)
+    private_consensus(SMALL, epsilon=2, mechanism="two-stage", account=other)

@@ -29,6 +29,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from noisy_fits import LOSSES, people  # noqa: E402
 from psephos import (  # noqa: E402
+    Account,
     Comparisons,
     Ledger,
     Profile,
@@ -166,8 +167,8 @@ def requests() -> dict[str, Callable[..., Any]]:
 
 def pay(request: str, ledger: Path) -> Any:
     """The release of a request, paid for from a ledger whose budget is for it once."""
-    paid = {"epsilon": "1", "delta": "1e-6", "ledger": Ledger(ledger), "dataset": request, "request_id": "one"}
-    return requests()[request](**paid, budget=("1", "1e-6"))
+    account = Account(Ledger(ledger), request, budget=("1", "1e-6"), request_id="one")
+    return requests()[request](epsilon="1", delta="1e-6", account=account)
 
 
 def answers(only: str = "") -> dict[str, str]:

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from psephos import Ledger, Profile, private_consensus
+from psephos import Account, Ledger, Profile, private_consensus
 from psephos.errors import InsecureBitsError, ParameterError
 from psephos.privacy import InsecureBits, SystemBits
 
@@ -95,7 +95,7 @@ def test_n8_seeded_output_is_stamped_and_the_ledger_refuses_it(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.set_budget("poll", epsilon=1)
     with pytest.raises(InsecureBitsError):
-        private_consensus(PROFILE, epsilon="0.5", bits=InsecureBits(seed=0), ledger=ledger, dataset="poll")
+        private_consensus(PROFILE, epsilon="0.5", bits=InsecureBits(seed=0), account=Account(ledger, "poll"))
     assert ledger.remaining("poll") == (1, 0)
 
 
@@ -131,13 +131,13 @@ def test_only_system_bits_themselves_count_as_secure(tmp_path):
     for bits in (_Claims(seed=1), _AllOnes()):
         assert private_consensus(PROFILE, epsilon=1, bits=bits).secure is False
         with pytest.raises(InsecureBitsError):
-            private_consensus(PROFILE, epsilon="0.1", bits=bits, ledger=ledger, dataset="poll")
+            private_consensus(PROFILE, epsilon="0.1", bits=bits, account=Account(ledger, "poll"))
     with pytest.raises(RuntimeError, match="noise of shape"):
         private_consensus(PROFILE, epsilon=1, bits=_OneWord())
     with pytest.raises(ParameterError, match="bits must be"):
-        private_consensus(PROFILE, epsilon="0.1", bits=None, ledger=ledger, dataset="poll")
+        private_consensus(PROFILE, epsilon="0.1", bits=None, account=Account(ledger, "poll"))
     with pytest.raises(ParameterError, match="ledger must be"):
-        private_consensus(PROFILE, epsilon="0.1", ledger="ledger.db", dataset="poll")
+        Account("ledger.db", "poll")
     assert ledger.remaining("poll") == (1, 0)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from psephos import Ledger, Profile, private_consensus
+from psephos import Account, Ledger, Profile, private_consensus
 from psephos.central import release_to_json
 from psephos.errors import BudgetError, ParameterError
 
@@ -98,7 +98,7 @@ def test_p13_twenty_processes_share_a_budget_of_ten_debits(ledger, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from psephos import Ledger, Profile, private_consensus
+from psephos import Account, Ledger, Profile, private_consensus
 from psephos.central import consensus
 
 def die(*args, **kwargs):
@@ -107,7 +107,7 @@ def die(*args, **kwargs):
 consensus.{point} = die
 profile = Profile.from_rankings({{("a", "b", "c"): 50, ("b", "a", "c"): 20}}, items=["a", "b", "c"])
 private_consensus(
-    profile, epsilon="0.3", mechanism="laplace", ledger=Ledger(sys.argv[1]), dataset="poll", request_id="r1"
+    profile, epsilon="0.3", mechanism="laplace", account=Account(Ledger(sys.argv[1]), "poll", request_id="r1")
 )
 """
 
@@ -120,7 +120,7 @@ def test_p13_kill_between_debit_and_release_loses_budget_and_never_grants_it(led
     assert worker.returncode == -signal.SIGKILL
     assert ledger.remaining("poll")[0] == Fraction(7, 10)
     with pytest.raises(BudgetError, match="stays spent"):
-        private_consensus(PROFILE, epsilon="0.3", mechanism="laplace", ledger=ledger, dataset="poll", request_id="r1")
+        private_consensus(PROFILE, epsilon="0.3", mechanism="laplace", account=Account(ledger, "poll", request_id="r1"))
     assert ledger.remaining("poll")[0] == Fraction(7, 10)
 
 
@@ -132,7 +132,7 @@ def test_debit_comes_before_data_and_noise(ledger, monkeypatch):
         consensus, "pairwise_margins", lambda *_, **__: seen.append(ledger.remaining("poll")[0]) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-        private_consensus(PROFILE, epsilon="0.25", ledger=ledger, dataset="poll")
+        private_consensus(PROFILE, epsilon="0.25", account=Account(ledger, "poll"))
     assert seen == [Fraction(3, 4)]
 
 
@@ -141,26 +141,27 @@ def test_no_data_are_read_when_the_budget_is_short(ledger, monkeypatch):
 
     monkeypatch.setattr(consensus, "pairwise_margins", lambda *_, **__: pytest.fail("read the data"))
     with pytest.raises(BudgetError):
-        private_consensus(PROFILE, epsilon=2, ledger=ledger, dataset="poll")
+        private_consensus(PROFILE, epsilon=2, account=Account(ledger, "poll"))
 
 
 def test_p15_a_repeated_request_gives_the_stored_answer_and_costs_nothing(ledger):
-    first = private_consensus(PROFILE, epsilon="0.01", ledger=ledger, dataset="poll", request_id="r1")
-    again = private_consensus(PROFILE, epsilon="0.01", ledger=ledger, dataset="poll", request_id="r1")
+    first = private_consensus(PROFILE, epsilon="0.01", account=Account(ledger, "poll", request_id="r1"))
+    again = private_consensus(PROFILE, epsilon="0.01", account=Account(ledger, "poll", request_id="r1"))
     assert again.value.estimate.margins.tolist() == first.value.estimate.margins.tolist()
     assert again.value.tiers == first.value.tiers
     assert (again.event, again.guarantee, again.secure) == (first.event, first.guarantee, True)
     assert first.remaining == again.remaining == (Fraction(99, 100), Fraction(1, 10**5))
-    other = private_consensus(PROFILE, epsilon="0.01", ledger=ledger, dataset="poll", request_id="r2")
+    other = private_consensus(PROFILE, epsilon="0.01", account=Account(ledger, "poll", request_id="r2"))
     assert other.value.estimate.margins.tolist() != first.value.estimate.margins.tolist()
 
 
 def test_p15_a_request_id_belongs_to_one_request(ledger):
-    private_consensus(PROFILE, epsilon="0.01", ledger=ledger, dataset="poll", request_id="r1")
+    account = Account(ledger, "poll", request_id="r1")
+    private_consensus(PROFILE, epsilon="0.01", account=account)
     gaussian = {"mechanism": "gaussian", "delta": "1e-6"}
     for changed in ({"epsilon": "0.02"}, {"unranked": "missing"}, {"post_processing": "raw"}, gaussian):
         with pytest.raises(BudgetError, match="another request"):
-            private_consensus(PROFILE, **{"epsilon": "0.01", **changed}, ledger=ledger, dataset="poll", request_id="r1")
+            private_consensus(PROFILE, **{"epsilon": "0.01", **changed}, account=account)
     assert ledger.remaining("poll")[0] == Fraction(99, 100)
 
 
@@ -168,14 +169,14 @@ def test_p15_a_closed_handle_is_refused(ledger, tmp_path):
     with Ledger(tmp_path / "ledger.db") as handle:
         handle.remaining("poll")
     with pytest.raises(BudgetError, match="closed"):
-        private_consensus(PROFILE, epsilon="0.1", ledger=handle, dataset="poll")
+        private_consensus(PROFILE, epsilon="0.1", account=Account(handle, "poll"))
     assert ledger.remaining("poll")[0] == 1
 
 
 def test_pure_mechanisms_debit_no_delta(ledger):
-    private_consensus(PROFILE, epsilon="0.1", delta="1e-6", mechanism="laplace", ledger=ledger, dataset="poll")
+    private_consensus(PROFILE, epsilon="0.1", delta="1e-6", mechanism="laplace", account=Account(ledger, "poll"))
     assert ledger.remaining("poll") == (Fraction(9, 10), Fraction(1, 10**5))
-    private_consensus(PROFILE, epsilon="0.1", delta="1e-6", mechanism="gaussian", ledger=ledger, dataset="poll")
+    private_consensus(PROFILE, epsilon="0.1", delta="1e-6", mechanism="gaussian", account=Account(ledger, "poll"))
     assert ledger.remaining("poll") == (Fraction(8, 10), Fraction(9, 10**6))
 
 
@@ -278,14 +279,15 @@ def test_a_refused_request_fixes_no_budget(tmp_path):
     ledger = Ledger(tmp_path / "new.db")
     for bad in ({"post_processing": "bogus"}, {"unranked": "first"}, {"request_id": " "}, {"epsilon": "0.6"}):
         arguments = {"epsilon": "0.1", **bad}
+        account = Account(ledger, "poll", budget=("0.5", 0), request_id=arguments.pop("request_id", None))
         with pytest.raises((ParameterError, BudgetError)):
-            private_consensus(PROFILE, **arguments, ledger=ledger, dataset="poll", budget=("0.5", 0))
+            private_consensus(PROFILE, **arguments, account=account)
     with pytest.raises(BudgetError, match="no dataset has a budget"):
         ledger.datasets()
-    private_consensus(PROFILE, epsilon="0.1", ledger=ledger, dataset="poll", budget=("0.5", 0))
+    private_consensus(PROFILE, epsilon="0.1", account=Account(ledger, "poll", budget=("0.5", 0)))
     assert ledger.remaining("poll") == (Fraction(4, 10), 0)
     with pytest.raises(ParameterError, match="cannot change"):
-        private_consensus(PROFILE, epsilon="0.1", ledger=ledger, dataset="poll", budget=("0.6", 0))
+        private_consensus(PROFILE, epsilon="0.1", account=Account(ledger, "poll", budget=("0.6", 0)))
 
 
 @pytest.mark.parametrize("amount", ["nan", "1/0", "-1", "x"])
@@ -312,14 +314,14 @@ def test_very_many_odd_amounts_stay_printable(ledger):
 
 def test_stored_answers_of_astronomical_profiles_can_be_read_again(ledger):
     profile = Profile.from_rankings({("a", "b"): 10**1000, ("b", "a"): 3}, items=["a", "b"])
-    first = private_consensus(profile, epsilon="0.1", ledger=ledger, dataset="poll", request_id="r")
-    again = private_consensus(profile, epsilon="0.1", ledger=ledger, dataset="poll", request_id="r")
+    first = private_consensus(profile, epsilon="0.1", account=Account(ledger, "poll", request_id="r"))
+    again = private_consensus(profile, epsilon="0.1", account=Account(ledger, "poll", request_id="r"))
     assert again.value.cost_released == first.value.cost_released
 
 
 def test_a_repetition_gives_the_stored_answer_and_another_effort_is_another_request(ledger):
     """Whatever guard it comes with: the solver does not run again."""
-    same = {"epsilon": "0.1", "mechanism": "laplace", "ledger": ledger, "dataset": "poll", "request_id": "r"}
+    same = {"epsilon": "0.1", "mechanism": "laplace", "account": Account(ledger, "poll", request_id="r")}
     first = private_consensus(PROFILE, **same, time_limit=0)
     assert release_to_json(private_consensus(PROFILE, **same)) == release_to_json(first)
     with pytest.raises(BudgetError, match="another request"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,9 +18,8 @@ from psephos.bootstrap.losses import Loss, Records
 from psephos.bootstrap.private_posterior import declared, described, release_from_json, release_to_json
 from psephos.bootstrap.train import TrainingPlan, assumptions_of_minibatches, count_records, prepared, promise
 from psephos.privacy.bits import BitSource, SystemBits
-from psephos.privacy.charge import charged, check_payment, warn_if_weak
-from psephos.privacy.ledger import Ledger
-from psephos.privacy.release import Release
+from psephos.privacy.events import Event
+from psephos.privacy.release import Account, Codec, PlannedRelease, Release, release
 
 __all__ = ["private_generator"]
 
@@ -37,10 +38,7 @@ def private_generator(
     about: str = "",
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
     progress: Callable[[int, int], None] | None = None,
-    ledger: Ledger | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    budget: tuple[Exact, Exact] | None = None,
+    account: Account | None = None,
 ) -> Release[GeneratorPosterior]:
     """A private sampler of the Bayesian-bootstrap posterior, whose intervals **do not hold the error that noise adds**.
 
@@ -69,7 +67,7 @@ def private_generator(
         Which bound sets sigma: ``"pld"`` is the tightest.
     pseudo_records
         Public records from a base distribution, for ``plan.alpha > 0``; they must not come from the private data.
-    assumptions, ledger, dataset, request_id, budget
+    assumptions, account
         As in :func:`psephos.private_posterior`.
     about
         Public facts that shaped the records, such as a design's ``repr``, and which functions a loss of your own has: a
@@ -90,7 +88,7 @@ def private_generator(
     BudgetError
         if the budget does not suffice.
     InsecureBitsError
-        for a ledger with test bits.
+        for an account with test bits.
     MissingExtraError
         without the extra ``bootstrap``.
 
@@ -106,21 +104,19 @@ def private_generator(
     rests_on = (*assumptions_of_minibatches(plan.probability), *declared(assumptions))
     guarantee = promise(loss, epsilon, delta, declared=rests_on)
     people = count_records(records, "records")
-    check_payment(bits, ledger, dataset, request_id, budget)
-    warn_if_weak(guarantee, people)
-    train_now = prepared(
-        records,
-        loss,
+    train = partial(
+        prepared,
+        loss=loss,
         guarantee=guarantee,
         plan=plan,
         accountant=accountant,
         paper=paper,
         sigma=None,
         pseudo_records=pseudo_records,
-        bits=bits,
         public=np.random.default_rng(),
         progress=progress,
     )
+    train(records, bits=bits)  # refuses, by public facts, what it could not run
     pseudo_digest = None
     if pseudo_records:
         parts = (f"{a.shape} {a.dtype} ".encode() + np.ascontiguousarray(a).tobytes() for a in pseudo_records)
@@ -137,14 +133,23 @@ def private_generator(
         "paper": repr(paper),
         "pseudo_records": pseudo_digest,
     }
-    return charged(
-        train_now,
+    planned = _Planned(
         guarantee=guarantee,
-        what=json_text(request, indent=None),
-        ledger=ledger,
-        dataset=dataset,
-        request_id=request_id,
-        budget=budget,
-        to_json=release_to_json,
-        from_json=lambda text: cast("Release[GeneratorPosterior]", release_from_json(text)),
+        units=people,
+        request=json_text(request, indent=None),
+        codec=Codec(release_to_json, release_from_json),
+        train=train,
     )
+    return cast("Release[GeneratorPosterior]", release(planned, records, account=account, bits=bits))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned(PlannedRelease[Records, Any]):
+    """A training whose settings are fixed."""
+
+    train: Callable[..., Callable[[], Release[GeneratorPosterior]]]
+
+    def run(self, data: Records, bits: BitSource) -> tuple[GeneratorPosterior, Event]:
+        """The trained sampler, and what ran."""
+        trained = self.train(data, bits=bits)()
+        return trained.value, trained.event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from psephos._check import Exact, check_choice, is_unicode
@@ -14,15 +14,13 @@ from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import SHIPPED, Loss, QuantileLoss, Records, ShippedLoss
 from psephos.bootstrap.normal_posterior import NormalPosterior
-from psephos.bootstrap.sandwich import SandwichPlan, prepared_sandwich
-from psephos.bootstrap.score_bootstrap import FieldPlan, prepared_field
+from psephos.bootstrap.sandwich import SandwichFit, SandwichPlan
+from psephos.bootstrap.score_bootstrap import FieldFit, FieldPlan
 from psephos.bootstrap.train import count_records, promise
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
-from psephos.privacy.charge import charged, check_payment, warn_if_weak
-from psephos.privacy.events import event_from_json, event_to_json
-from psephos.privacy.ledger import Ledger
-from psephos.privacy.release import Release
+from psephos.privacy.events import Event, event_from_json, event_to_json
+from psephos.privacy.release import Account, Codec, PlannedRelease, Release, release
 
 __all__ = ["declared", "described", "private_posterior", "release_from_json", "release_to_json"]
 
@@ -40,10 +38,7 @@ def private_posterior(
     assumptions: tuple[str, ...] = (),
     about: str = "",
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
-    ledger: Ledger | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    budget: tuple[Exact, Exact] | None = None,
+    account: Account | None = None,
 ) -> Release[NormalPosterior | FieldPosterior]:
     """A private posterior of a loss's minimiser, whose draws hold the sampling error and the error that noise adds.
 
@@ -82,9 +77,9 @@ def private_posterior(
         Public facts that shaped the records, such as a design's ``repr``: a repeated request must have the same.
     bits
         Operating-system entropy; anything else, such as ``InsecureBits`` in a simulation, stamps the release insecure.
-    ledger, dataset, request_id, budget
-        As in :func:`psephos.private_consensus`: the budget is debited before any noise is drawn, and a repeated request
-        id gives the same posterior again.
+    account
+        What pays (:class:`psephos.Account`): its budget is debited before any noise is drawn, and a repeated request id
+        gives the same posterior again. ``None``: no record is kept.
 
     Returns
     -------
@@ -98,7 +93,7 @@ def private_posterior(
     BudgetError
         if the budget does not suffice.
     InsecureBitsError
-        for a ledger with test bits.
+        for an account with test bits.
 
     Source: :mod:`psephos.bootstrap.sandwich`, :mod:`psephos.bootstrap.score_bootstrap`.
 
@@ -123,24 +118,15 @@ def private_posterior(
         )
     guarantee = promise(loss, epsilon, delta, declared=declared(assumptions))
     people = count_records(records, "records")
-    check_payment(bits, ledger, dataset, request_id, budget)
     chosen, reason = (
         best_method(loss, people=people, epsilon=epsilon, delta=delta) if method == "auto" else (method, None)
     )
     if method == "auto" and settings is not None:
         raise ParameterError(f"settings are of one method: give method 'sandwich' or 'field' with {settings!r}")
-    kind, prepare = _BY_NAME[chosen]
+    kind, fit = _BY_NAME[chosen]
     plan = kind() if settings is None else settings
     if not isinstance(plan, kind):
         raise ParameterError(f"settings of method {chosen!r} must be a {kind.__name__}, got {type(plan).__name__}")
-    run = prepare(records, loss, guarantee=guarantee, plan=plan, bits=bits)
-    warn_if_weak(guarantee, people)
-
-    def released() -> Release[NormalPosterior | FieldPosterior]:
-        release = run()
-        box = loss.covariate_box if isinstance(loss, QuantileLoss) else ()
-        return replace(release, value=replace(release.value, reason=reason, covariate_box=box))
-
     request = {
         "release": "posterior",
         "method": chosen,
@@ -150,23 +136,33 @@ def private_posterior(
         "assumptions": list(assumptions),
         "settings": repr(plan),
     }
-    return charged(
-        released,
+    planned = _Planned(
         guarantee=guarantee,
-        what=json_text(request, indent=None),
-        ledger=ledger,
-        dataset=dataset,
-        request_id=request_id,
-        budget=budget,
-        to_json=release_to_json,
-        from_json=lambda text: cast("Release[NormalPosterior | FieldPosterior]", release_from_json(text)),
+        units=people,
+        request=json_text(request, indent=None),
+        codec=Codec(release_to_json, release_from_json),
+        fit=fit.planned(records, loss, guarantee=guarantee, settings=plan),
+        reason=reason,
+        covariate_box=loss.covariate_box if isinstance(loss, QuantileLoss) else (),
     )
+    return cast("Release[NormalPosterior | FieldPosterior]", release(planned, records, account=account, bits=bits))
 
 
-_BY_NAME: dict[PosteriorMethod, Any] = {
-    "sandwich": (SandwichPlan, prepared_sandwich),
-    "field": (FieldPlan, prepared_field),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned(PlannedRelease[Records, Any]):
+    """A fit that is ready to run, and what its posterior says beside."""
+
+    fit: SandwichFit | FieldFit
+    reason: str | None
+    covariate_box: tuple[tuple[float, float], ...]
+
+    def run(self, data: Records, bits: BitSource) -> tuple[NormalPosterior | FieldPosterior, Event]:
+        """The posterior, and what ran."""
+        posterior, event = self.fit.run(data, bits)
+        return replace(posterior, reason=self.reason, covariate_box=self.covariate_box), event
+
+
+_BY_NAME: dict[PosteriorMethod, Any] = {"sandwich": (SandwichPlan, SandwichFit), "field": (FieldPlan, FieldFit)}
 
 
 def declared(assumptions: object) -> tuple[str, ...]:

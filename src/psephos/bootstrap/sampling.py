@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -33,11 +34,9 @@ from psephos.bootstrap.private_posterior import described
 from psephos.bootstrap.train import check_trainable, count_records, promise
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
-from psephos.privacy.charge import charged, check_payment, warn_if_weak
-from psephos.privacy.events import event_from_json, event_to_json
+from psephos.privacy.events import Event, event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee
-from psephos.privacy.ledger import Ledger
-from psephos.privacy.release import Release
+from psephos.privacy.release import Account, Codec, PlannedRelease, Release, release
 
 if TYPE_CHECKING:
     from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
@@ -86,10 +85,7 @@ def sample_rival(
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
     rng: np.random.Generator | None = None,
     progress: Callable[[int, int], None] | None = None,
-    ledger: Ledger | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    budget: tuple[Exact, Exact] | None = None,
+    account: Account | None = None,
 ) -> Release[PosteriorDraws]:
     """Private draws from a posterior of a loss's minimiser, by a rival method.
 
@@ -118,7 +114,7 @@ def sample_rival(
         For what is public or drawn after the release (weights of draws, chains); a fresh one if absent.
     progress
         Called with (steps done, steps) by ``dp-sgld``.
-    ledger, dataset, request_id, budget
+    account
         As in :func:`psephos.private_consensus`.
 
     Returns
@@ -144,9 +140,8 @@ def sample_rival(
     if guarantee.delta == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     records = tuple(finite_numbers(column) for column in records)
-    run = _rival(records, loss, method, settings, guarantee, draws, bits, generator, progress)
-    check_payment(bits, ledger, dataset, request_id, budget)
-    warn_if_weak(guarantee, people)
+    sampler = partial(_rival, loss, method, settings, guarantee, draws, generator, progress)
+    sampler(records, bits)  # refuses settings or a loss that the method does not take
     request = {
         "release": "posterior draws",
         "method": method,
@@ -155,29 +150,38 @@ def sample_rival(
         "settings": repr(settings),
         "draws": draws,
     }
-    return charged(
-        run,
+    planned = _Planned(
         guarantee=guarantee,
-        what=json_text(request, indent=None),
-        ledger=ledger,
-        dataset=dataset,
-        request_id=request_id,
-        budget=budget,
-        to_json=_to_json,
-        from_json=_from_json,
+        units=people,
+        request=json_text(request, indent=None),
+        codec=Codec(_to_json, _from_json),
+        sampler=sampler,
     )
+    return release(planned, records, account=account, bits=bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned(PlannedRelease[Records, PosteriorDraws]):
+    """A rival whose settings are fixed."""
+
+    sampler: Callable[[Records, BitSource], Callable[[], Release[PosteriorDraws]]]
+
+    def run(self, data: Records, bits: BitSource) -> tuple[PosteriorDraws, Event]:
+        """The draws, and what ran."""
+        drawn = self.sampler(data, bits)()
+        return drawn.value, drawn.event
 
 
 def _rival(
-    records: Records,
     loss: Loss,
     method: Rival,
     settings: object,
     guarantee: Guarantee,
     draws: int,
-    bits: BitSource,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
+    records: Records,
+    bits: BitSource,
 ) -> Callable[[], Release[PosteriorDraws]]:
     """The method, ready to run; settings or a loss that it does not take are refused here."""
     epsilon, delta = guarantee.epsilon, guarantee.delta

@@ -29,25 +29,24 @@ Loh, "Differentially private inference via noisy optimization" (2023); steps, sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_integer, positive
-from psephos.bootstrap.losses import Loss, Records
+from psephos.bootstrap.losses import Loss, Records, ShippedLoss
 from psephos.bootstrap.normal_posterior import NormalPosterior
 from psephos.bootstrap.people import REGRESSIONS, People, check_records, find_pilot, stepped
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, is_secure
-from psephos.privacy.events import ComposedGaussianEvent
+from psephos.privacy.events import ComposedGaussianEvent, Event
 from psephos.privacy.gaussian import mu_lower
 from psephos.privacy.guarantee import Guarantee, decimal_text
-from psephos.privacy.release import Release
 
-__all__ = ["FIRST", "SandwichPlan", "prepared_sandwich", "shares_paid"]
+__all__ = ["FIRST", "SandwichFit", "SandwichPlan", "shares_paid"]
 
 Floats = NDArray[np.float64]
 
@@ -137,23 +136,26 @@ class SandwichPlan:
         return {name: positive(x, name) for name in _SHARES if (x := getattr(self, name)) is not None}
 
 
-def prepared_sandwich(
-    records: Records, loss: Loss, *, guarantee: Guarantee, plan: SandwichPlan, bits: BitSource
-) -> Callable[[], Release[NormalPosterior]]:
-    """A fit that is ready to run: all that can be refused has been, and no noise has been drawn."""
-    if not isinstance(plan, SandwichPlan):
-        raise ParameterError(f"settings of sandwich must be a SandwichPlan, got {type(plan).__name__}")
-    checked = check_records(records, loss)
-    shares = shares_paid(plan, records, loss, guarantee)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandwichFit:
+    """A fit that is ready to run, in public facts alone: all that can be refused has been."""
 
-    def run() -> Release[NormalPosterior]:
-        people = People(records=records, loss=checked, bits=bits)
+    loss: ShippedLoss
+    shares: list[Fraction]
+    guarantee: Guarantee
+
+    @classmethod
+    def planned(cls, records: Records, loss: Loss, *, guarantee: Guarantee, settings: SandwichPlan) -> Self:
+        """Refuse, by shapes and public facts, what cannot be fitted."""
+        checked = check_records(records, loss)
+        return cls(loss=checked, shares=shares_paid(settings, records, loss, guarantee), guarantee=guarantee)
+
+    def run(self, records: Records, bits: BitSource) -> tuple[NormalPosterior, Event]:
+        """The posterior, and what ran."""
+        people = People(records=records, loss=self.loss, bits=bits)
         with np.errstate(all="ignore"):
-            posterior = _fitted(people, shares, guarantee)
-        event = ComposedGaussianEvent(parts=tuple(people.events))
-        return Release(value=posterior, event=event, guarantee=guarantee, secure=posterior.secure)
-
-    return run
+            posterior = _fitted(people, self.shares, self.guarantee)
+        return posterior, ComposedGaussianEvent(parts=tuple(people.events))
 
 
 def shares_paid(plan: SandwichPlan, records: Records, loss: Loss, guarantee: Guarantee) -> list[Fraction]:

@@ -20,9 +20,9 @@ by those before it; together they are one (Dong, Roth and Su, "Gaussian differen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +31,15 @@ from scipy.special import ndtri
 from psephos._check import Exact, positive
 from psephos.bootstrap.field_posterior import FieldPosterior
 from psephos.bootstrap.gradient_field import LEAST_BEND, Measurements, at_least
-from psephos.bootstrap.losses import SHIPPED, Loss, MeanLoss, QuantileLoss, Records
+from psephos.bootstrap.losses import SHIPPED, Loss, MeanLoss, QuantileLoss, Records, ShippedLoss
 from psephos.bootstrap.people import People, check_records, find_pilot, stepped
 from psephos.bootstrap.sandwich import FIRST, SandwichPlan, shares_paid
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, is_secure
-from psephos.privacy.events import ComposedGaussianEvent
+from psephos.privacy.events import ComposedGaussianEvent, Event
 from psephos.privacy.guarantee import Guarantee
-from psephos.privacy.release import Release
 
-__all__ = ["FieldPlan", "prepared_field", "takes_field"]
+__all__ = ["FieldFit", "FieldPlan", "takes_field"]
 
 Floats = NDArray[np.float64]
 
@@ -92,28 +91,38 @@ def takes_field(loss: Loss) -> bool:
     return len(loss.names) - len(loss.flat_directions) <= _MOST_COORDINATES
 
 
-def prepared_field(
-    records: Records, loss: Loss, *, guarantee: Guarantee, plan: FieldPlan, bits: BitSource
-) -> Callable[[], Release[FieldPosterior]]:
-    """A fit that is ready to run: all that can be refused has been, and no noise has been drawn."""
-    if not isinstance(plan, FieldPlan):
-        raise ParameterError(f"settings must be a FieldPlan, got {type(plan).__name__}")
-    measured_at = check_records(records, _at_knots(loss))
-    if not takes_field(measured_at):
-        raise ParameterError(
-            f"method 'field' takes convex losses of at most {_MOST_COORDINATES} coordinates, and no exponential mean, "
-            f"got a {type(loss).__name__} of {len(loss.names)}: method 'sandwich' takes it"
-        )
-    shares = shares_paid(plan.newton, records, measured_at, guarantee)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFit:
+    """A fit that is ready to run, in public facts alone: all that can be refused has been.
 
-    def run() -> Release[FieldPosterior]:
-        people = People(records=records, loss=measured_at, bits=bits)
+    ``loss`` is at the levels that are measured, and ``wanted`` are those asked for.
+    """
+
+    loss: ShippedLoss
+    wanted: tuple[float, ...] | None
+    shares: list[Fraction]
+    rounds: tuple[Fraction, ...]
+    guarantee: Guarantee
+
+    @classmethod
+    def planned(cls, records: Records, loss: Loss, *, guarantee: Guarantee, settings: FieldPlan) -> Self:
+        """Refuse, by shapes and public facts, what cannot be fitted."""
+        measured_at = check_records(records, _at_knots(loss))
+        if not takes_field(measured_at):
+            raise ParameterError(
+                f"method 'field' takes convex losses of at most {_MOST_COORDINATES} coordinates, and no exponential "
+                f"mean, got a {type(loss).__name__} of {len(loss.names)}: method 'sandwich' takes it"
+            )
+        shares = shares_paid(settings.newton, records, measured_at, guarantee)
+        return cls(loss=measured_at, wanted=loss.levels, shares=shares, rounds=settings.parts, guarantee=guarantee)
+
+    def run(self, records: Records, bits: BitSource) -> tuple[FieldPosterior, Event]:
+        """The posterior, and what ran."""
+        people = People(records=records, loss=self.loss, bits=bits)
         with np.errstate(all="ignore"):
-            posterior = _Fit(people=people, wanted=loss.levels, guarantee=guarantee).posterior(shares, plan.parts)
-        event = ComposedGaussianEvent(parts=tuple(people.events))
-        return Release(value=posterior, event=event, guarantee=guarantee, secure=posterior.secure)
-
-    return run
+            fit = _Fit(people=people, wanted=self.wanted, guarantee=self.guarantee)
+            posterior = fit.posterior(self.shares, self.rounds)
+        return posterior, ComposedGaussianEvent(parts=tuple(people.events))
 
 
 def _at_knots(loss: Loss) -> Loss:

@@ -8,7 +8,8 @@ table and never the profile, so its time, its status and its failures are post-p
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -38,12 +39,10 @@ from psephos.kemeny.effort import DEFAULT_EFFORT, DEFAULT_GUARD, STEPS, Effort, 
 from psephos.pairwise.estimate import NoiseLaw, PairwiseEstimate, PartedNoise
 from psephos.pairwise.kernel import Unranked
 from psephos.pairwise.margins import pairwise_margins
-from psephos.privacy.bits import BitSource, SystemBits, is_secure
-from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_if_weak
+from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.events import Event
 from psephos.privacy.guarantee import Guarantee
-from psephos.privacy.ledger import Ledger
-from psephos.privacy.release import Release
+from psephos.privacy.release import Account, Codec, PlannedRelease, Release, noise_warning, release
 from psephos.profile.comparisons import Comparisons
 from psephos.profile.names import require_public_items
 from psephos.profile.profile import Profile
@@ -67,10 +66,7 @@ def private_consensus(
     effort: float = DEFAULT_EFFORT,
     time_limit: float = DEFAULT_GUARD,
     bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
-    ledger: Ledger | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    budget: tuple[Exact, Exact] | None = None,
+    account: Account | None = None,
 ) -> Release[Consensus]:
     """Release a consensus (Kemeny) ranking under differential privacy, with a certificate.
 
@@ -124,9 +120,9 @@ def private_consensus(
         >= 0, seconds for the solver: an outer guard. An answer that it cut says so in ``limit``.
     bits
         Source of randomness; anything but :class:`SystemBits` itself stamps the release insecure.
-    ledger, dataset, request_id, budget
-        Debit this dataset's budget first. A repeated request id gives the stored answer and costs nothing. ``budget``
-        fixes the total (epsilon, delta) with the first debit; given again it must be the same.
+    account
+        Whose budget is debited first (:class:`psephos.Account`). A repeated request id gives the stored answer and
+        costs nothing. ``None``: no record is kept.
 
     Returns
     -------
@@ -141,7 +137,7 @@ def private_consensus(
     BudgetError
         if the ledger refuses; nothing was released.
     InsecureBitsError
-        if test bits are offered together with a ledger.
+        if test bits are offered together with an account.
 
     Notes
     -----
@@ -183,46 +179,69 @@ def private_consensus(
         post_processing=post_processing,
         two_stage=two_stage,
     )
-    # How many answers each pair has, where that is a public fact; else 0.
-    answers = units if isinstance(data, Profile) and unranked == "last" else 0
     guarantee = Guarantee(epsilon=plan.epsilon, delta=plan.delta, unit=unit, assumptions=_assumptions(data, unit))
-    check_payment(bits, ledger, dataset, request_id, budget)
-    warn_if_weak(guarantee, units)
-    if plan.score_sd is not None and data.m > 1:
-        counted = data.m - 1 if isinstance(data, Profile) else 2 * (pairs or 1) / data.m  # of an item, by one unit
-        warn_if_noise(plan.score_sd, float(min(Fraction(units) * Fraction(counted), Fraction(10**300))))
-
-    def release_now() -> Release[Consensus]:
-        work = check_effort(effort, time_limit)  # its clock starts when the solver does, after the release
-        if plan.law is None:
-            order, proved, event = drawn_order(data, plan, unranked=unranked, xi=factor, effort=work, bits=bits)
-            value = drawn_consensus(data.items, order, plan, units, proved, factor)
-        else:
-            counted = exact_margins(data, plan, unranked, bits)
-            table, noise, event = noisy_margins(counted, plan, answers=answers, bits=bits)
-            known = None if not answers else complete_answers(data.m, answers)
-            estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
-            moment = None
-            if level is not None and isinstance(data, Profile):
-                moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
-            # From here on nothing reads the data.
-            value = consensus_of(estimate, plan, units, answers, post_processing, factor, work, bits)
-            if moment is not None and level is not None:
-                ranks = rank_sets(estimate, moment, plan, people=units, level=level)
-                value = replace(value, ranks=ranks, moment=moment)
-        return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
-
-    return charged(
-        release_now,
+    planned = _Planned(
         guarantee=guarantee,
-        what=_request(data, plan, guarantee, unranked, post_processing, units, level, factor, steps),
-        ledger=ledger,
-        dataset=dataset,
-        request_id=request_id,
-        budget=budget,
-        to_json=release_to_json,
-        from_json=release_from_json,
+        units=units,
+        request=_request(data, plan, guarantee, unranked, post_processing, units, level, factor, steps),
+        codec=Codec(release_to_json, release_from_json),
+        plan=plan,
+        unranked=unranked,
+        answers=units if isinstance(data, Profile) and unranked == "last" else 0,
+        counted=Fraction(data.m - 1) if isinstance(data, Profile) else Fraction(2 * (pairs or 1), data.m),
+        post_processing=post_processing,
+        xi=factor,
+        level=level,
+        effort=effort,
+        time_limit=time_limit,
     )
+    return release(planned, data, account=account, bits=bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned(PlannedRelease[Profile | Comparisons, Consensus]):
+    """A release of a table or of a ranking, and all that follows it.
+
+    ``answers`` is how many answers each pair has, where that is a public fact, else 0; ``counted`` on how many answers
+    about one item a unit counts.
+    """
+
+    plan: Plan
+    unranked: Unranked
+    answers: int
+    counted: Fraction
+    post_processing: PostProcessing
+    xi: Fraction
+    level: float | None
+    effort: float
+    time_limit: float
+
+    def warnings(self) -> Iterator[Warning]:
+        """Also of noise that leaves next to nothing to see."""
+        yield from PlannedRelease.warnings(self)
+        if self.plan.score_sd is not None and self.plan.items > 1:
+            yield from noise_warning(self.plan.score_sd, float(min(self.units * self.counted, Fraction(10**300))))
+
+    def run(self, data: Profile | Comparisons, bits: BitSource) -> tuple[Consensus, Event]:
+        """The consensus, and what ran."""
+        plan, units, answers, unranked = self.plan, self.units, self.answers, self.unranked
+        work = check_effort(self.effort, self.time_limit)  # its clock starts when the solver does, after the release
+        if plan.law is None:
+            order, proved, event = drawn_order(data, plan, unranked=unranked, xi=self.xi, effort=work, bits=bits)
+            return drawn_consensus(data.items, order, plan, units, proved, self.xi), event
+        counted = exact_margins(data, plan, unranked, bits)
+        table, noise, event = noisy_margins(counted, plan, answers=answers, bits=bits)
+        known = None if not answers else complete_answers(data.m, answers)
+        estimate = PairwiseEstimate(items=data.items, margins=table, answers=known, noise=noise)
+        moment = None
+        if self.level is not None and isinstance(data, Profile):
+            moment, event = second_moment(data, plan, noise, event, unranked=unranked, bits=bits)
+        # From here on nothing reads the data.
+        value = consensus_of(estimate, plan, units, answers, self.post_processing, self.xi, work, bits)
+        if moment is not None and self.level is not None:
+            ranks = rank_sets(estimate, moment, plan, people=units, level=self.level)
+            value = replace(value, ranks=ranks, moment=moment)
+        return value, event
 
 
 def check_xi(value: object) -> Fraction:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -41,13 +42,11 @@ from psephos.central.win_vector import (
 from psephos.errors import ParameterError
 from psephos.pairwise.estimate import NoiseLaw
 from psephos.pairwise.margins import pair_counts
-from psephos.privacy.bits import BitSource, SystemBits, is_secure
+from psephos.privacy.bits import BitSource, SystemBits
 from psephos.privacy.bounded import shuffled
-from psephos.privacy.charge import charged, check_payment, warn_if_noise, warn_if_weak
-from psephos.privacy.events import event_from_json, event_to_json
+from psephos.privacy.events import Event, event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee
-from psephos.privacy.ledger import Ledger
-from psephos.privacy.release import Release
+from psephos.privacy.release import Account, Codec, PlannedRelease, Release, noise_warning, release
 from psephos.profile.comparisons import Comparisons
 from psephos.scores.noisy_wins import NoisyFit, fit_noisy_wins, widened
 from psephos.scores.ranks import rank_intervals
@@ -133,10 +132,7 @@ def private_scores(
     link: str = "logistic",
     level: float = 0.95,
     bits: BitSource = SystemBits(),  # noqa: B008 - it has no state
-    ledger: Ledger | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    budget: tuple[Exact, Exact] | None = None,
+    account: Account | None = None,
 ) -> Release[PrivateScores]:
     """Release scores (Bradley-Terry and kindred) of items from comparisons under differential privacy.
 
@@ -160,7 +156,7 @@ def private_scores(
         ``logistic`` (Bradley-Terry) or ``normal`` (Thurstone-Mosteller).
     level
         Of the intervals, between 0 and 1.
-    bits, ledger, dataset, request_id, budget
+    bits, account
         As for :func:`psephos.private_consensus`.
 
     Returns
@@ -200,7 +196,6 @@ def private_scores(
         pairs = check_integer(pairs, "pairs", low=1)
         if unit != "person":
             raise ParameterError(f"pairs bounds a person, and the unit is one comparison, got {pairs}")
-    check_payment(bits, ledger, dataset, request_id, budget)
     cap = pairs
     if unit == "person" and pairs is None:  # a public number either way
         cap = best_cap(data, epsilon=eps, delta=dlt) if graph == "public" else data.m
@@ -223,21 +218,6 @@ def private_scores(
     guarantee = Guarantee(
         epsilon=eps, delta=Fraction(0) if laws.pure else dlt, unit=unit, assumptions=tuple(assumptions)
     )
-    warn_if_weak(guarantee, units)
-    if data.m > 1:
-        most = (
-            most_answers(table, pairs=counted) if graph == "public" else units * counted
-        )  # answers: public either way
-        warn_if_noise(laws.rows.sd, 2 * most / data.m)
-
-    def release_now() -> Release[PrivateScores]:
-        used = table if unit == "comparison" else bound_persons(data, pairs=counted, bits=bits)
-        sums, answers, event = released_wins(used, laws, bits=bits)
-        if answers is None:
-            answers = pair_counts(used)  # public
-        value = _scores(data.items, sums, answers, laws, graph, units, cap, link, level, bits)
-        return Release(value=value, event=event, guarantee=guarantee, secure=is_secure(bits))
-
     what = {
         "release": "scores",
         "graph": graph,
@@ -249,36 +229,57 @@ def private_scores(
         "level": level,
         "assumptions": assumptions,
     }
-    return charged(
-        release_now,
+    planned = _Planned(
         guarantee=guarantee,
-        what=json_text(what, indent=None),
+        units=units,
+        request=json_text(what, indent=None),
+        codec=Codec(scores_to_json, scores_from_json),
         protects=unit if graph == "private" else f"{unit}'s answers",
-        ledger=ledger,
-        dataset=dataset,
-        request_id=request_id,
-        budget=budget,
-        to_json=scores_to_json,
-        from_json=scores_from_json,
+        laws=laws,
+        graph=graph,
+        pairs=cap,
+        link=link,
+        level=level,
+        # answers that count at most: public either way
+        most=most_answers(table, pairs=counted) if graph == "public" else units * counted,
+        items=data.items,
     )
+    return release(planned, table, account=account, bits=bits)
 
 
-def _scores(
-    items: tuple[str, ...],
-    sums: NDArray[Any],
-    answers: NDArray[Any],
-    laws: WinLaws,
-    graph: Literal["public", "private"],
-    units: int,
-    pairs: int | None,
-    link: str,
-    level: float,
-    bits: BitSource,
-) -> PrivateScores:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned(PlannedRelease[Comparisons, PrivateScores]):
+    """A release of wins, and the fit that follows it."""
+
+    items: tuple[str, ...]
+    laws: WinLaws
+    graph: Literal["public", "private"]
+    pairs: int | None
+    most: int
+    link: str
+    level: float
+
+    def warnings(self) -> Iterator[Warning]:
+        """Also of noise that leaves next to nothing to see."""
+        yield from PlannedRelease.warnings(self)
+        if len(self.items) > 1:
+            yield from noise_warning(self.laws.rows.sd, 2 * self.most / len(self.items))
+
+    def run(self, data: Comparisons, bits: BitSource) -> tuple[PrivateScores, Event]:
+        """Noisy wins, what they say, and what ran."""
+        used = data if self.pairs is None else bound_persons(data, pairs=self.pairs, bits=bits)
+        sums, answers, event = released_wins(used, self.laws, bits=bits)
+        if answers is None:
+            answers = pair_counts(used)  # public
+        return _scores(self, sums, answers, bits), event
+
+
+def _scores(planned: _Planned, sums: NDArray[Any], answers: NDArray[Any], bits: BitSource) -> PrivateScores:
     """Everything after the release: sees noisy wins, noisy or public numbers of answers, public facts and fresh bits.
 
     Scores are fitted and sorted with the items in random order, so that rounding and the list part no equals.
     """
+    items, laws, level = planned.items, planned.laws, planned.level
     names = list(shuffled(len(items), bits))
     counts = _doubles(answers[np.ix_(names, names)], _LARGEST)
     variance = min(laws.rows.variance / 4.0, _LARGEST_VARIANCE)
@@ -291,7 +292,7 @@ def _scores(
             noise_variance=variance,
             answers_noise_variance=spread,
             wins_bias=bias,
-            link=link,
+            link=planned.link,
             level=level,
         )
 
@@ -299,7 +300,8 @@ def _scores(
         fit = sure = fitted(counts, 0.0, None)
     else:
         m, spread = len(items), min(laws.answers.variance, _LARGEST_VARIANCE)
-        fit = fitted(_smoothed(counts, spread, most=units * min(pairs or 1, m * (m - 1) // 2)), spread, None)
+        most = planned.units * min(planned.pairs or 1, m * (m - 1) // 2)
+        fit = fitted(_smoothed(counts, spread, most=most), spread, None)
         # Intervals rest on pairs that certainly were compared, and allow for what the others may hold.
         seen = counts * (counts >= _CERTAIN * math.sqrt(spread))
         bias = ((seen == 0).sum(axis=1) - 1) * _CERTAIN * math.sqrt(spread) / 2.0
@@ -316,11 +318,11 @@ def _scores(
         worst_rank=tuple(int(high_rank[u]) for u in order),
         components=tuple(int(sure.component_labels[u]) for u in order),
         level=float(level),
-        link=link,
+        link=planned.link,
         regularisation=fit.regularisation,
-        graph=graph,
-        units=units,
-        pairs=pairs,
+        graph=planned.graph,
+        units=planned.units,
+        pairs=planned.pairs,
         released_items=items,
         row_sums=tuple(int(x) for x in sums),
         answers=tuple(tuple(int(x) for x in row) for row in answers),

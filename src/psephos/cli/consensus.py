@@ -125,7 +125,7 @@ def consensus(
                 level=level,
                 effort=effort,
                 time_limit=time_limit,
-                **payment.paid(),
+                account=payment.account(),
             )
         if output_format == "json":
             text = release_to_json(release)

@@ -28,10 +28,9 @@ from psephos.bootstrap import (
 from psephos.bootstrap.box import sharing
 from psephos.cli.inputs import read_data
 from psephos.cli.model import LOG_ODDS, MOST_COMPARISONS, Model, design_facts
-from psephos.cli.options import LedgerOptions
 from psephos.cli.posterior_options import TrainingOptions
 from psephos.errors import DataError, ParameterError
-from psephos.privacy import Release
+from psephos.privacy import Account, Release
 from psephos.profile import Comparisons
 
 __all__ = ["Estimand", "planned"]
@@ -104,11 +103,16 @@ class Estimand:
         plan: TrainingPlan,
         accountant: str,
         progress: Callable[[int, int], None] | None,
-        payment: LedgerOptions,
+        account: Account | None,
     ) -> Release[NormalPosterior | FieldPosterior | GeneratorPosterior]:
         """The posterior by the method, its budget debited; ``plan`` and ``accountant`` are for training."""
-        about = {"epsilon": epsilon, "delta": delta, "assumptions": self.assumptions, "about": self.about()}
-        paid: Any = about | payment.paid()
+        paid: Any = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "assumptions": self.assumptions,
+            "about": self.about(),
+            "account": account,
+        }
         if method == GeneratorPosterior.method:
             of_training: Any = {"plan": plan, "accountant": accountant, "progress": progress}
             return private_generator(self.records, self.loss, **of_training, **paid)

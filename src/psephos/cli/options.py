@@ -7,9 +7,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from psephos.privacy import Account
 
 __all__ = [
     "BallotOptions",
@@ -153,17 +156,15 @@ class LedgerOptions:
         if self.ledger is None and (self.budget is not None or self.request_id is not None):
             raise ParameterError("--budget and --request-id need --ledger and --dataset")
 
-    def paid(self) -> dict[str, Any]:
-        """The ledger's part of a release."""
-        from psephos.privacy import Ledger
+    def account(self) -> Account | None:
+        """The account that pays; ``None`` without a ledger."""
+        from psephos.privacy import Account, Ledger
 
+        if self.ledger is None or self.dataset is None:
+            return None
         epsilon, _, delta = (self.budget or "").partition(",")
-        return {
-            "ledger": None if self.ledger is None else Ledger(self.ledger),
-            "dataset": self.dataset,
-            "request_id": self.request_id,
-            "budget": None if self.budget is None else (epsilon, delta or "0"),
-        }
+        budget = None if self.budget is None else (epsilon, delta or "0")
+        return Account(Ledger(self.ledger), self.dataset, budget=budget, request_id=self.request_id)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

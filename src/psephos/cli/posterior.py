@@ -139,7 +139,7 @@ def posterior(
                 plan=plan,
                 accountant=training.accountant or "pld",
                 progress=report,
-                payment=payment,
+                account=payment.account(),
             )
         drawn = estimand.in_units_of_data(draws_of(release.value, draws, raw=raw_draws))
         unknown = unknown_of(release.value)

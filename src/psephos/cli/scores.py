@@ -145,7 +145,7 @@ def scores(
                     pairs=pairs,
                     link=shape.link,
                     level=shape.level,
-                    **payment.paid(),
+                    account=payment.account(),
                 )
             text = _release_text(release, shape)
     write_result(text, output)

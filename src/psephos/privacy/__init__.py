@@ -13,10 +13,11 @@ from psephos.privacy.events import (
 )
 from psephos.privacy.guarantee import Guarantee, decimal_text
 from psephos.privacy.ledger import Debit, Ledger
-from psephos.privacy.release import Release
+from psephos.privacy.release import Account, Release
 from psephos.privacy.sensitivity import bounded_sum_sensitivity
 
 __all__ = [
+    "Account",
     "BitSource",
     "ComposedGaussianEvent",
     "ComposedLaplaceEvent",
