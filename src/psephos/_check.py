@@ -40,7 +40,7 @@ Exact = str | int | float | Decimal | Fraction
 
 Choice = TypeVar("Choice", bound=str)
 
-_MAX_TEXT = 400  # a longer numeral is no budget but an attempt to make us count
+_MAX_TEXT = 400  # longer numerals are refused: they would cost time (denial of service)
 _LEAST, _MOST_EPSILON = Fraction(1, 10**300), Fraction(10**9)
 _MAX_RATIO = 10**30  # denominator of a ratio that is no decimal: sums of many must stay printable
 _SPACE = re.compile(r"\s+")

@@ -102,7 +102,7 @@ class DataWarning(UserWarning):
 
 
 class AccuracyWarning(UserWarning):
-    """A release is legal, and its noise, a public fact, leaves next to nothing to see."""
+    """The requested release is valid, but so noisy that the result carries little information."""
 
 
 class PrivacyWarning(UserWarning):

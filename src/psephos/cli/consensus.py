@@ -21,7 +21,18 @@ from psephos.cli.options import (
     StrictOption,
     UnitOption,
 )
-from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, shown, spending, write_csv, write_result
+from psephos.cli.output import (
+    claimed,
+    count_of,
+    note,
+    progress,
+    quiet_stdout,
+    release_sentence,
+    shown,
+    units_of,
+    write_csv,
+    write_result,
+)
 
 if TYPE_CHECKING:
     from psephos.central import Certificate, Consensus
@@ -216,30 +227,31 @@ def _sentence(release: Release[Consensus]) -> str:
     from psephos.privacy import decimal_text
 
     value = release.value
-    unit = ("person", "people") if release.guarantee.unit == "person" else ("comparison",)
-    units, items = count_of(value.units, *unit), count_of(value.m, "item")
-    text = release.guarantee.sentence().rstrip(".")
+    units, items = units_of(release, value.units), count_of(value.m, "item")
     if value.estimate is None:
-        text += f"; mechanism {value.mechanism}, one ranking of {units}"
+        noise = f"one ranking of {units}"
     else:
-        sd = value.estimate.noise.sd
-        text += f"; mechanism {value.mechanism}, noise of standard deviation {sd:.4g} votes on each margin of {units}"
-    text += f" (their number and the list of {items}: public)"
+        noise = f"noise of standard deviation {value.estimate.noise.sd:.4g} votes on each margin of {units}"
+    said = [f"mechanism {value.mechanism}, {noise} (their number and the list of {items}: public)"]
     if value.pairs is not None:
-        text += f"; each person counts on {count_of(value.pairs, 'pair')} at most"
+        said.append(f"each person counts on {count_of(value.pairs, 'pair')} at most")
     if value.ranks is not None:
-        text += f"; all ranks by mean score lie in their intervals with probability {100 * value.ranks.level:g}%"
+        said.append(f"all ranks by mean score lie in their intervals with probability {100 * value.ranks.level:g}%")
     if value.undecided:
-        text += "; where a range of ranks stands, rankings that cost as little put the item elsewhere"
+        said.append("where a range of ranks stands, rankings that cost as little put the item elsewhere")
     elif value.undecided is None and value.post_processing not in (None, "certified"):
-        others = "other rankings cost as little" if value.unique is False else "whether others cost as little"
-        text += f"; {others}{', and which ones' if value.unique is False else ''} was not settled"
+        others = (
+            "other rankings cost as little, and which ones"
+            if value.unique is False
+            else "whether others cost as little"
+        )
+        said.append(f"{others} was not settled")
     if value.certificate is not None:
-        text += f"; {_certified(value, value.certificate, release.guarantee.unit)}"
+        said.append(_certified(value, value.certificate, release.guarantee.unit))
     elif value.gap:
         table = "released table" if value.post_processing == "raw" else "post-processed release"
         end = f"within {decimal_text(value.gap)} votes of the best of the {table}"
-        text += f"; {_ended(value)}, and the ranking is {end}"
+        said.append(f"{_ended(value)}, and the ranking is {end}")
     if value.limit == "time_limit":
-        text += "; --time-limit cut the solver, so the same table may be ranked otherwise another time"
-    return text + spending(release)
+        said.append("--time-limit cut the solver, so the same table may be ranked otherwise another time")
+    return release_sentence(release, said)

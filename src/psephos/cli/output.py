@@ -21,8 +21,9 @@ __all__ = [
     "progress",
     "progress_steps",
     "quiet_stdout",
+    "release_sentence",
     "shown",
-    "spending",
+    "units_of",
     "write_csv",
     "write_result",
 ]
@@ -161,12 +162,17 @@ def count_of(n: int, what: str, plural: str | None = None) -> str:
     return f"{n} {what if n == 1 else plural or what + 's'}"
 
 
-def spending(release: Release[Any]) -> str:
-    """The end of a sentence about a release: what is left of the budget, and whether it counts."""
+def release_sentence(release: Release[Any], clauses: Sequence[str]) -> str:
+    """A sentence about a release: its guarantee, what else is said of it, and what is left of the budget."""
     from psephos.privacy import decimal_text
 
-    if release.remaining is None:
-        text = "; no ledger was kept"
-    else:
-        text = f"; epsilon {decimal_text(release.remaining[0])} and delta {decimal_text(release.remaining[1])} remain"
-    return text + ("." if release.secure else "; INSECURE: made with test bits.")
+    left = "no ledger was kept"
+    if release.remaining is not None:
+        left = f"epsilon {decimal_text(release.remaining[0])} and delta {decimal_text(release.remaining[1])} remain"
+    insecure = [] if release.secure else ["INSECURE: made with test bits"]
+    return "; ".join([release.guarantee.sentence().rstrip("."), *clauses, left, *insecure]) + "."
+
+
+def units_of(release: Release[Any], n: int) -> str:
+    """How many people, or comparisons, a release protects."""
+    return count_of(n, "person", "people") if release.guarantee.unit == "person" else count_of(n, "comparison")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psephos.cli.output import count_of, shown, spending, write_csv
+from psephos.cli.output import count_of, release_sentence, shown, write_csv
 
 if TYPE_CHECKING:
     from psephos.bootstrap import FieldPosterior, GeneratorPosterior, NormalPosterior, PosteriorDraws
@@ -156,12 +156,10 @@ def _ranks(estimand: Estimand, draws: PosteriorDraws) -> dict[str, Any] | None:
 
 
 def _sentence(release: Release[Any], estimand: Estimand) -> str:
-    text = release.guarantee.sentence().rstrip(".")
-    text += f"; method {release.value.method}, {_noise(release)}; "
-    text += f"{count_of(estimand.people, 'person', 'people')} (their number: public)"
+    who = f"{count_of(estimand.people, 'person', 'people')} (their number: public)"
     if estimand.model.max_comparisons is not None:
-        text += f", each with {count_of(estimand.model.max_comparisons, 'comparison')} at most"
-    return text + spending(release)
+        who += f", each with {count_of(estimand.model.max_comparisons, 'comparison')} at most"
+    return release_sentence(release, [f"method {release.value.method}, {_noise(release)}", who])
 
 
 def _noise(release: Release[Any]) -> str:

@@ -18,7 +18,17 @@ from psephos.cli.options import (
     ScoreOptions,
     StrictOption,
 )
-from psephos.cli.output import claimed, count_of, note, progress, quiet_stdout, spending, write_csv, write_result
+from psephos.cli.output import (
+    claimed,
+    count_of,
+    note,
+    progress,
+    quiet_stdout,
+    release_sentence,
+    units_of,
+    write_csv,
+    write_result,
+)
 
 if TYPE_CHECKING:
     from psephos.central import PrivateScores
@@ -217,15 +227,13 @@ def _rows(value: PrivateScores, top: int | None) -> list[tuple[str, float, float
 
 def _sentence(release: Release[PrivateScores]) -> str:
     value = release.value
-    unit = ("person", "people") if release.guarantee.unit == "person" else ("comparison",)
-    text = release.guarantee.sentence().rstrip(".")
-    text += f"; noise of standard deviation {value.rows_noise.sd / 2:.4g} wins on each item"
+    noise = f"noise of standard deviation {value.rows_noise.sd / 2:.4g} wins on each item"
     if value.answers_noise is not None:
-        text += f" and {value.answers_noise.sd:.4g} answers on each pair"
-    text += f"; {count_of(value.units, *unit)}"
+        noise += f" and {value.answers_noise.sd:.4g} answers on each pair"
+    who = units_of(release, value.units)
     if value.graph == "public":
-        text += f" with {count_of(sum(map(sum, value.answers)) // 2, 'answer')} that count"
+        who += f" with {count_of(sum(map(sum, value.answers)) // 2, 'answer')} that count"
     if value.pairs is not None:
-        text += f", each counting on {count_of(value.pairs, 'pair')} at most"
-    text += f"; all rank intervals hold at once with probability {100 * value.level:g}%, if comparisons are independent"
-    return text + spending(release)
+        who += f", each counting on {count_of(value.pairs, 'pair')} at most"
+    sure = f"all rank intervals hold at once with probability {100 * value.level:g}%, if comparisons are independent"
+    return release_sentence(release, [noise, who, sure])

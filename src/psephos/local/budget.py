@@ -19,7 +19,7 @@ __all__ = ["EPSILON_HIGH", "EPSILON_LOW", "best_pairs", "device_epsilon", "epsil
 #: The range of an epsilon that a device accepts.
 EPSILON_LOW, EPSILON_HIGH = Fraction(1, 10**17), Fraction(800)
 
-# A float of 17 digits at 1e-17 fits; a longer ratio is no budget but an attempt to make us count.
+# A float of 17 digits at 1e-17 fits; longer ratios are refused: they would cost time (denial of service).
 _MOST_DENOMINATOR = 10**40
 _ALLOWED = "a number from 1e-17 to 800 (denominator at most 10**40), as text ('0.1', '1/11'), a rational or a float"
 _BEST_HALF = 1.0886594  # the root of sinh(2x) = 4x: the best epsilon for one answer is about twice this

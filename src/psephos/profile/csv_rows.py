@@ -12,7 +12,7 @@ from typing import Literal
 from psephos.errors import DataError
 from psephos.profile.csv_header import ordinal
 from psephos.profile.names import ItemIndex, check_items, require_items
-from psephos.profile.profile import ItemsSource, Profile, Support
+from psephos.profile.profile import BallotAccumulator, ItemsSource, Profile
 from psephos.profile.repair import OrderFault, Repairs
 
 __all__ = ["Gaps", "PlaceRows", "PositionRows", "Rows", "whole_number"]
@@ -66,7 +66,7 @@ class Rows:
     def profile(self, repairs: Repairs) -> Profile:
         names, items_source = self.items()
         repairs.names = names
-        support = Support(len(names))
+        support = BallotAccumulator(len(names))
         for cells, (count, line) in self.rows.items():
             further = self.again.get(cells, ())
             places = repairs.places(partial(self.groups, cells, count), len(names), count, line, *further)

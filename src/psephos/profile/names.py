@@ -95,7 +95,7 @@ class ItemIndex:
             self._folded[key] = None if key in self._folded else i
 
     def find(self, name: str) -> int | None:
-        """The 0-based position of ``name``, or ``None`` if the list is closed and has it not."""
+        """The 0-based position of ``name``, or ``None`` if the list of items is fixed and does not contain it."""
         position = self._exact.get(name)
         if position is not None:
             return position

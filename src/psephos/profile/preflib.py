@@ -20,7 +20,7 @@ from psephos._check import check_choice
 from psephos.errors import DataError, DataWarning
 from psephos.profile.encoding import Source, encoding_notes, open_text, source_name
 from psephos.profile.names import check_items
-from psephos.profile.profile import Profile, Support
+from psephos.profile.profile import BallotAccumulator, Profile
 from psephos.profile.repair import Clean, Faults, OrderFault, Repairs, parse_order
 
 __all__ = ["read_preflib", "write_preflib"]
@@ -57,7 +57,7 @@ class _Header:
             warnings.warn(DataWarning(f"{self.source}: {message}"), stacklevel=4)
 
     def read_line(self, text: str, line: int) -> None:
-        """Take in one ``# KEY: value`` line; other comments are nothing to us."""
+        """Take in one ``# KEY: value`` line; other comments are ignored."""
         parts = _header_key(text)
         if parts is None:
             return
@@ -196,7 +196,7 @@ def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False,
     header = _Header(repairs.faults, strict)
     names: dict[int, str] = {}
     numbers: Mapping[int, int] | None = None
-    support: Support | None = None
+    support: BallotAccumulator | None = None
     separator = ":"
     seen = _Seen()
     ballot_lines = merged = 0
@@ -221,7 +221,7 @@ def read_preflib(path: Source, *, clean: Clean = "reject", strict: bool = False,
                 names = header.items(number)
                 if max(names) > len(names):
                     numbers = {k: position for position, k in enumerate(names)}
-                support = Support(len(names))
+                support = BallotAccumulator(len(names))
             written, found, order = line.partition(separator)
             if not found:
                 rule = f"a ballot line is 'count{separator} order', and count must be a whole number >= 1"

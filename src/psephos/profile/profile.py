@@ -22,7 +22,7 @@ from psephos.profile.ballot import Ballot
 from psephos.profile.names import ItemIndex, check_items, items_shown, require_items
 from psephos.profile.seen_items import require_public_looking
 
-__all__ = ["MOST_PEOPLE", "ItemsSource", "Places", "Profile", "Support", "places_dtype"]
+__all__ = ["MOST_PEOPLE", "BallotAccumulator", "ItemsSource", "Places", "Profile", "places_dtype"]
 
 #: How the list of items is known: ``declared`` in a header or by the caller (a public fact), ``seen`` in
 #: the records (data), or ``assumed``: seen, and declared public by the holder.
@@ -42,7 +42,7 @@ def places_dtype(m: int) -> np.dtype[np.unsignedinteger]:
     raise ParameterError(f"a profile holds fewer than 2**32 - 1 items, got {m}")
 
 
-class Support:
+class BallotAccumulator:
     """Collects ballots one by one and merges equal ones; memory follows the number of distinct ballots."""
 
     def __init__(self, m: int) -> None:
@@ -148,7 +148,7 @@ class Profile:
 
     @classmethod
     def _counted(cls, names: tuple[str, ...], pairs: Iterable[tuple[Ballot, int]]) -> Profile:
-        support = Support(len(names))
+        support = BallotAccumulator(len(names))
         for ballot, count in pairs:
             if not isinstance(ballot, Ballot):
                 raise ParameterError(f"ballots must be Ballot objects, got {ballot!r}")
@@ -299,7 +299,7 @@ class Profile:
             numbers = [_multiplicity(count) for count in counts]
             if len(numbers) != array.shape[1]:
                 raise ParameterError(f"counts must have one entry a ballot ({array.shape[1]}), got {len(numbers)}")
-        support = Support(len(names))
+        support = BallotAccumulator(len(names))
         ballots = _dense(array.T, support.dtype)
         flat, width = ballots.tobytes(), len(names) * support.dtype.itemsize
         for i, count in zip(range(len(ballots)), numbers):  # noqa: B905 (repeat has no end)

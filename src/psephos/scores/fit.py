@@ -1,4 +1,4 @@
-"""The front door: from ballots, comparisons or a pairwise estimate to scores with intervals.
+"""Entry point: from ballots, comparisons or a pairwise estimate to scores with intervals.
 
 Exact and non-private for a profile or comparisons; post-processing of what was released for a pairwise estimate.
 A tie counts as half a win each way. A fit without regularisation exists where the graph of wins, with an arc from u to
