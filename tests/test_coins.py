@@ -7,7 +7,6 @@ import pytest
 
 from noisy_fits import LOSSES, people
 from psephos import Account, Comparisons, Ledger, Profile, private_consensus, private_posterior, private_scores
-from psephos.bootstrap.sampling import sample_rival
 from psephos.privacy import SystemBits
 
 BALLOTS = Profile.from_rankings({("a", "b", "c", "d"): 50, ("d", "b", "a", "c"): 30}, items=list("abcd"))
@@ -42,9 +41,6 @@ RELEASES = {
         )
         for method in ("sandwich", "field")
     },
-    "noisy Gibbs": lambda **paid: sample_rival(
-        people("gaussian", 100, np.random.default_rng(1)), LOSSES["gaussian"], method="noisy-gibbs", draws=20, **paid
-    ),
 }
 
 

@@ -25,9 +25,6 @@ EXACT = [
     kemeny.kemeny_cost,
     scores.fit_wins,
     scores.rank_intervals_from_errors,
-    bootstrap.weighted_m_estimate,
-    bootstrap.bayesian_bootstrap,
-    bootstrap.blocked_bootstrap,
     bootstrap.simulate,
 ]
 

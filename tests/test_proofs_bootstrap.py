@@ -10,10 +10,13 @@ from pathlib import Path
 import flint
 import numpy as np
 import pytest
+from rivals.accountants import PaperBound, PlainTraining, calibrate_sigma
+from rivals.m_estimate import weighted_m_estimate
+from rivals.series import series_log_moments_upper
 from scipy import optimize, special, stats
 
-from psephos.bootstrap import BlockedTraining, PaperBound, PlainTraining, calibrate_sigma
-from psephos.bootstrap.blocks import gamma_star
+from psephos.bootstrap import BlockedTraining
+from psephos.bootstrap.block_weights import gamma_star
 from psephos.bootstrap.losses import (
     BradleyTerryLoss,
     CustomLoss,
@@ -22,10 +25,8 @@ from psephos.bootstrap.losses import (
     MeanLoss,
     QuantileLoss,
 )
-from psephos.bootstrap.m_estimate import weighted_m_estimate
 from psephos.bootstrap.noisy_moments import _GRAM_CAP, _ROWS, SUM_CAP
 from psephos.bootstrap.normal_posterior import _FLAT, _HIDDEN, WORLDS, NormalPosterior, symmetric_noise
-from psephos.bootstrap.series import series_log_moments_upper
 from psephos.bootstrap.statistic import Grid, PoissonSampling, integer_contributions, integer_noise
 from psephos.bootstrap.train import TrainingPlan, _Draw
 from psephos.privacy import Guarantee, InsecureBits
@@ -663,7 +664,7 @@ def test_a_block_s_weight_has_the_beta_law_whatever_the_pseudo_blocks():
             beta *= (gamma + i) / (5 * gamma + alpha + i)
         assert moment(masses, power) == beta
     # and the law that is drawn is that one: a Kolmogorov-Smirnov distance, with the power to tell alpha from 0
-    from psephos.bootstrap.blocks import dirichlet_weights
+    from psephos.bootstrap.block_weights import dirichlet_weights
 
     u = dirichlet_weights(5, 0.9, 40_000, np.random.default_rng(11), alpha=2.0, pseudo_blocks=3)[:, 2]
     assert stats.kstest(u, stats.beta(0.9, 5.6).cdf).pvalue > 1e-6

@@ -25,16 +25,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rivals.blocks import RidgeRegression, bayesian_bootstrap, blocked_bootstrap, random_partition, wasserstein_rate
 from summaries import Rows
 
-from psephos.bootstrap.blocks import (
-    RidgeRegression,
-    bayesian_bootstrap,
-    blocked_bootstrap,
-    gamma_star,
-    random_partition,
-    wasserstein_rate,
-)
+from psephos.bootstrap.block_weights import gamma_star
 
 CELL = ("records", "replicate")
 SIZES = (100, 200, 400, 800, 1600)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from regression import generator, key_of, multiplier_of, sigma_of
+from rivals.dp_sgld import SgldPlan, simulate_dp_sgld
 from summaries import Rows, beside, pick, published, stated
 
 from psephos.bootstrap import (
@@ -34,7 +35,6 @@ from psephos.bootstrap import (
     read_columns_csv,
     simulate,
 )
-from psephos.bootstrap.baselines.dp_sgld import SgldPlan, simulate_dp_sgld
 from psephos.privacy import InsecureBits
 
 HERE = Path(__file__).parent
@@ -100,9 +100,7 @@ def sampled(wanted: Cell) -> PosteriorDraws:
         posterior = fit(records, LOSS, epsilon=epsilon, delta=f"1/{n}", bits=InsecureBits(seed=key)).value
         return posterior.sample(2000, rng=generator("draws", wanted["replicate"]))
     sigma = sigma_of(PLAN, n, LOSS.bound, epsilon)
-    release = simulate(
-        records, LOSS, key=key, epsilon=epsilon, delta=f"1/{n}", plan=PLAN, accountant="rdp", sigma=sigma
-    )
+    release = simulate(records, LOSS, key=key, epsilon=epsilon, delta=f"1/{n}", plan=PLAN, sigma=sigma)
     return release.value.sample(2000, rng=generator("draws", wanted["replicate"]))
 
 

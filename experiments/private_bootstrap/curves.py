@@ -22,10 +22,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from rivals.accountants import Method, PaperBound, delta_upper
 from summaries import Rows
 
-from psephos.bootstrap import BlockedTraining, Method, PaperBound, delta_upper
-from psephos.bootstrap.blocks import gamma_star
+from psephos.bootstrap import BlockedTraining
+from psephos.bootstrap.block_weights import gamma_star
 
 CELL = ("panel", "curve", "method")
 EPSILONS = tuple(f"{quarter / 4:g}" for quarter in range(1, 17))

@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from regression import generator, key_of, multiplier_of, sigma_of
+from rivals.dp_bootstrap import simulate_dp_bootstrap_mean
+from rivals.dp_sgld import SgldPlan, simulate_dp_sgld
+from rivals.noisy_gibbs_expfam import ExponentialMean, GaussianMean, sample_noisy_gibbs_mean
 from summaries import NAMES, Rows, error_bars, measures, pick, stated
 
 from psephos.bootstrap import (
@@ -31,9 +34,6 @@ from psephos.bootstrap import (
     private_posterior,
     simulate,
 )
-from psephos.bootstrap.baselines.dp_bootstrap import simulate_dp_bootstrap_mean
-from psephos.bootstrap.baselines.dp_sgld import SgldPlan, simulate_dp_sgld
-from psephos.bootstrap.baselines.noisy_gibbs_expfam import ExponentialMean, GaussianMean, sample_noisy_gibbs_mean
 from psephos.bootstrap.losses import namespace
 from psephos.errors import PrivacyWarning
 from psephos.privacy import InsecureBits
@@ -92,9 +92,7 @@ def sampled(wanted: Cell, *, steps_kept: int = 0) -> PosteriorDraws:
     key = key_of(*(wanted[name] for name in CELL))
     if wanted["method"] == "PGBB":
         sigma = sigma_of(PLAN, n, loss.bound, epsilon)
-        release = simulate(
-            records, loss, key=key, epsilon=epsilon, delta=delta, plan=PLAN, accountant="rdp", sigma=sigma
-        )
+        release = simulate(records, loss, key=key, epsilon=epsilon, delta=delta, plan=PLAN, sigma=sigma)
         return release.value.sample(2000, rng=generator("draws", replicate))
     if wanted["method"] in OURS:
         in_the_mean = loss if isinstance(loss, MeanLoss) else EXPONENTIAL

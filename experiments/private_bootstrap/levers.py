@@ -98,7 +98,6 @@ def sampled(lever: str, replicate: int) -> PosteriorDraws:
         epsilon=epsilon,
         delta=delta,
         plan=plan,
-        accountant="pld" if exact else "rdp",
         sigma=None if exact else regression.sigma_of(plan, N, loss.bound, 1),
     )
     return release.value.sample(regression.DRAWS, rng=draws)

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from regression import generator, key_of, sigma_of
+from rivals.m_estimate import weighted_m_estimate
 from summaries import Rows
 
-from psephos.bootstrap import QuantileLoss, TrainingPlan, simulate, weighted_m_estimate
+from psephos.bootstrap import QuantileLoss, TrainingPlan, simulate
 
 Floats = NDArray[np.float64]
 Cell = dict[str, Any]
@@ -66,7 +67,6 @@ def measure(wanted: Cell) -> Cell:
         epsilon=epsilon,
         delta=f"1/{n}",
         plan=plan,
-        accountant="rdp",
         sigma=sigma,
     )
     seconds = time.perf_counter() - begin

@@ -27,20 +27,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rivals.accountants import PaperBound, calibrate_sigma
+from rivals.dp_bootstrap import ErmPlan, simulate_dp_bootstrap
+from rivals.dp_sgld import SgldPlan, simulate_dp_sgld
+from rivals.noisy_gibbs_regression import sample_noisy_gibbs_regression
 from summaries import NAMES, Rows, beside, error_bars, measures, pick, published, stated
 
-from psephos.bootstrap import (
-    HuberLoss,
-    NetworkShape,
-    PaperBound,
-    PosteriorDraws,
-    TrainingPlan,
-    calibrate_sigma,
-    simulate,
-)
-from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan, simulate_dp_bootstrap
-from psephos.bootstrap.baselines.dp_sgld import SgldPlan, simulate_dp_sgld
-from psephos.bootstrap.baselines.noisy_gibbs_regression import sample_noisy_gibbs_regression
+from psephos.bootstrap import HuberLoss, NetworkShape, PosteriorDraws, TrainingPlan, simulate
 from psephos.errors import PrivacyWarning
 from psephos.privacy import InsecureBits
 
@@ -113,7 +106,6 @@ def pgbb(wanted: Cell, *, network: NetworkShape = NetworkShape()) -> PosteriorDr
         epsilon=epsilon,
         delta=f"1/{n}",
         plan=plan,
-        accountant="rdp",
         sigma=sigma_of(plan, n, LOSS.bound, epsilon),
     )
     return release.value.sample(DRAWS, rng=generator("draws", replicate))

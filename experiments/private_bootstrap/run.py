@@ -82,15 +82,16 @@ class Table:
 
 
 def version_of_the_code() -> str:
-    """The start of git's name for the folder ``src`` as committed, with ``+`` where files differ from it.
+    """Which package and which rivals made a row: README.md says how to find the commit; ``+`` where files differ."""
 
-    A commit has it if ``git rev-parse COMMIT:src`` begins with it.
-    """
+    def git(*words: str, given: str = "") -> str:
+        done = subprocess.run(["git", *words], cwd=HERE, input=given, capture_output=True, text=True, check=True)  # noqa: S603, S607
+        return done.stdout
 
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603, S607
-
-    return git("rev-parse", "HEAD:src")[:12] + ("+" if git("status", "--porcelain", "--", ":/src") else "")
+    folders = ("src", "experiments/private_bootstrap/rivals")
+    names = git("rev-parse", *(f"HEAD:{folder}" for folder in folders))
+    changed = git("status", "--porcelain", "--", *(f":/{folder}" for folder in folders))
+    return git("hash-object", "--stdin", given=names)[:12] + ("+" if changed else "")
 
 
 def run(part: str, path: Path, *, quick: bool, workers: int) -> None:

@@ -10,10 +10,8 @@ import flint
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from psephos.bootstrap import (
+from rivals.accountants import (
     METHODS,
-    BlockedTraining,
     PaperBound,
     PlainTraining,
     calibrate_sigma,
@@ -21,7 +19,9 @@ from psephos.bootstrap import (
     epsilon_upper,
     leading_scale,
 )
-from psephos.bootstrap.series import series_log_moments_upper
+from rivals.series import series_log_moments_upper
+
+from psephos.bootstrap import BlockedTraining
 from psephos.errors import AccuracyWarning, ParameterError
 from psephos.privacy import bounded_sum_sensitivity, epsilon_of, gaussian_sigma
 from psephos.privacy.gaussian import gaussian_epsilon_upper

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rivals.m_estimate import weighted_m_estimate
 from scipy import optimize, special, stats
 
 from noisy_fits import (
@@ -35,7 +36,6 @@ from psephos.bootstrap import (
     release_from_json,
     release_to_json,
     sandwich,
-    weighted_m_estimate,
 )
 from psephos.bootstrap.losses import (
     SHIPPED,

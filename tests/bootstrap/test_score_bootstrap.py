@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from rivals.m_estimate import weighted_m_estimate
 from scipy import optimize, special, stats
 
 from noisy_fits import (
@@ -33,7 +34,6 @@ from psephos.bootstrap import (
     release_from_json,
     release_to_json,
     score_bootstrap,
-    weighted_m_estimate,
 )
 from psephos.bootstrap.losses import BradleyTerryLoss, CustomLoss, HuberLoss, LogisticLoss, MeanLoss, QuantileLoss
 from psephos.bootstrap.noisy_moments import _GRAM_CAP, SUM_CAP

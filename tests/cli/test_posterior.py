@@ -32,7 +32,7 @@ from psephos.bootstrap import (
 from psephos.cli.output import progress_steps
 from psephos.errors import ParameterError
 
-TINY = ["--method", "generator", "--steps", "20", "--blocks", "5", "--accountant", "paper"]  # the one of least time
+TINY = ["--method", "generator", "--steps", "20", "--blocks", "5"]
 PAID = ["--ledger", "l.db", "--dataset", "d", "--request-id", "r"]
 BUDGET = ["--epsilon", "1", "--delta", "1e-3"]
 BOUNDS = ["--bounds", "educ=5:20", "--bounds", "wage=0:10"]
@@ -87,7 +87,7 @@ def test_the_table_and_the_guarantee(here, wages):
         "(1, 0.001)-differentially private for each person under replace-one adjacency, assuming"
     )
     assert "method generator, noise of standard deviation" in lines[5]
-    assert "each of 20 weighted sums of gradients (accountant paper); 100 people (their number: public)" in lines[5]
+    assert "each of 20 weighted sums of gradients (accountant pld); 100 people (their number: public)" in lines[5]
     assert lines[5].endswith("no ledger was kept.")
     assert "blocked bootstrap, as learnt through noise" in notes
 
@@ -281,7 +281,6 @@ def test_names_that_a_format_cannot_hold_are_refused_before_the_debit(here, duel
         (["--method", "sandwich"], "--steps is for --method generator, got --method sandwich"),
         (["--method", "field"], "--steps is for --method generator, got --method field"),
         (["--method", "auto"], "--steps is for --method generator, got --method auto"),
-        (["--accountant", "best"], "accountant must be one of pld, rdp, paper"),
         (["--format", "csv"], "format must be one of table, json"),
         (["--draws", "1"], "--draws must be a whole number >= 2 and <= 100000"),
         (["--steps", "0"], "steps must be a whole number >= 1"),
@@ -384,7 +383,7 @@ def test_q4_a_response_of_few_values_and_a_zipped_file(here, wages, put):
     facts = plan.facts(records=100, gradient_bound=radius)
     guarantee = document["guarantee"]
     assert guarantee["gradient_bound"] == pytest.approx(0.75 * 2**0.5)
-    wanted = calibrate_sigma(facts, epsilon=1, delta="1e-3", method="paper").sigma
+    wanted = calibrate_sigma(facts, epsilon=1, delta="1e-3").sigma
     assert guarantee["noise_sd"] == pytest.approx(wanted, rel=1e-9)
 
 
@@ -417,7 +416,7 @@ def test_auto_takes_newton_steps_and_says_why_and_the_truth_is_in_the_interval(h
     "option",
     [
         ["--steps", "9"], ["--blocks", "5"], ["--probability", "0.1"], ["--monte-carlo", "2"],
-        ["--learning-rate", "0.1"], ["--accountant", "rdp"],
+        ["--learning-rate", "0.1"],
     ],
 )  # fmt: skip
 def test_an_option_of_training_does_not_change_the_algorithm(here, plain, option):
@@ -590,10 +589,7 @@ def test_p11_a_budget_is_spent_to_the_last_part_and_no_further(here, wages):
     paid = [*wages, "--taus", "0.25,0.5", "--epsilon", "1/11", *PAID[:-2]]
     out, _ = here(*paid, "--format", "json")
     assert json.loads(out)["budget"] == {"remaining_epsilon": "0", "remaining_delta": "0"}
-    assert (
-        "left, and the request needs epsilon 1e-30"
-        in here(*paid, "--epsilon", "1e-30", "--accountant", "rdp", code=3)[1]
-    )
+    assert "left, and the request needs epsilon 1e-30" in here(*paid, "--epsilon", "1e-30", code=3)[1]
     assert len(spent()) == 11
     assert "has no budget" in here(*paid, "--dataset", "other", code=3)[1]
     assert "cannot change" in here(*paid, "--budget", "2,1e-3", code=2)[1]

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from psephos._check import check_choice, check_integer, check_real, exact, parse_delta
-from psephos.bootstrap.accountant import METHODS, BlockedTraining, Method, NoiseScale, calibrate_sigma
+from psephos.bootstrap.accountant import ACCOUNTANTS, BlockedTraining, NoiseScale
 from psephos.bootstrap.archive import (
     Saved,
     archive_bytes,
@@ -23,7 +23,7 @@ from psephos.bootstrap.archive import (
     guarantee_to_header,
     read_archive,
 )
-from psephos.bootstrap.blocks import dirichlet_weights
+from psephos.bootstrap.block_weights import dirichlet_weights
 from psephos.bootstrap.draws import PosteriorDraws, chosen_levels
 from psephos.bootstrap.generator import Layers, evaluate
 from psephos.bootstrap.loss_protocol import check_names
@@ -53,7 +53,7 @@ class GeneratorPosterior(Saved):
     training
         Public facts that the accountants saw.
     noise
-        The standard deviation of the training's noise and what it gives; see :meth:`noise_scales`.
+        The standard deviation of the training's noise and what it gives.
     guarantee
         What is promised.
     secure
@@ -122,19 +122,6 @@ class GeneratorPosterior(Saved):
         drawn = PosteriorDraws(values=values, names=self.names, levels=chosen)
         return drawn.rearranged(self.covariate_box) if rearranged else drawn
 
-    def noise_scales(self) -> dict[Method, NoiseScale]:
-        """The noise that each accountant would have asked for, from public facts alone.
-
-        Raises
-        ------
-        ParameterError
-            for a simulation whose noise promises nothing (delta 1).
-        """
-        epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
-        return {
-            method: calibrate_sigma(self.training, epsilon=epsilon, delta=delta, method=method) for method in METHODS
-        }
-
     def to_bytes(self) -> bytes:
         """The sampler as the bytes of an ``.npz`` archive."""
         facts = asdict(self.training)
@@ -193,7 +180,7 @@ class GeneratorPosterior(Saved):
 
     def _check(self) -> None:
         """Refuse parts that do not belong together."""
-        check_choice(self.noise.method, "accountant", METHODS)
+        check_choice(self.noise.method, "accountant", ACCOUNTANTS)
         levels = self.levels
         if levels is not None and not (levels and all(0 < x < 1 for x in levels) and np.all(np.diff(levels) > 0)):
             raise ParameterError(f"levels must be increasing and between 0 and 1, got {levels!r}")

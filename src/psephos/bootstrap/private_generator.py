@@ -12,7 +12,6 @@ import numpy as np
 
 from psephos._check import Exact
 from psephos._json import json_text
-from psephos.bootstrap.accountant import Method, PaperBound
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import Loss, Records
 from psephos.bootstrap.private_posterior import declared, described, release_from_json, release_to_json
@@ -31,8 +30,6 @@ def private_generator(
     epsilon: Exact,
     delta: Exact,
     plan: TrainingPlan = TrainingPlan(),  # noqa: B008 - frozen
-    accountant: Method = "pld",
-    paper: PaperBound | None = None,
     pseudo_records: Records = (),
     assumptions: tuple[str, ...] = (),
     about: str = "",
@@ -63,8 +60,6 @@ def private_generator(
         0 < delta < 1.
     plan
         Public settings.
-    accountant, paper
-        Which bound sets sigma: ``"pld"`` is the tightest.
     pseudo_records
         Public records from a base distribution, for ``plan.alpha > 0``; they must not come from the private data.
     assumptions, account
@@ -109,8 +104,6 @@ def private_generator(
         loss=loss,
         guarantee=guarantee,
         plan=plan,
-        accountant=accountant,
-        paper=paper,
         sigma=None,
         pseudo_records=pseudo_records,
         public=np.random.default_rng(),
@@ -129,8 +122,8 @@ def private_generator(
         "about": about,
         "assumptions": list(assumptions),
         "plan": repr(plan),
-        "accountant": accountant,
-        "paper": repr(paper),
+        "accountant": "pld",  # these two as older versions wrote them, which had a choice: repetitions must be equal
+        "paper": "None",
         "pseudo_records": pseudo_digest,
     }
     planned = _Planned(

@@ -38,14 +38,12 @@ from psephos._check import Exact, check_integer, check_real, parse_delta, parse_
 from psephos._extras import load_extra
 from psephos.bootstrap.accountant import (
     BlockedTraining,
-    Method,
     NoiseScale,
-    PaperBound,
     calibrate_sigma,
     delta_upper,
     epsilon_upper,
 )
-from psephos.bootstrap.blocks import dirichlet_weights, gamma_star
+from psephos.bootstrap.block_weights import dirichlet_weights, gamma_star
 from psephos.bootstrap.generator import NetworkShape, initial_layers
 from psephos.bootstrap.generator_posterior import GeneratorPosterior
 from psephos.bootstrap.losses import BradleyTerryLoss, Loss, QuantileLoss, Records
@@ -171,8 +169,6 @@ def simulate(
     epsilon: Exact,
     delta: Exact,
     plan: TrainingPlan = TrainingPlan(),
-    accountant: Method = "pld",
-    paper: PaperBound | None = None,
     sigma: float | None = None,
     pseudo_records: Records = (),
     progress: Callable[[int, int], None] | None = None,
@@ -198,8 +194,6 @@ def simulate(
         loss,
         guarantee=promise(loss, epsilon, delta, declared=assumptions_of_minibatches(plan.probability)),
         plan=plan,
-        accountant=accountant,
-        paper=paper,
         sigma=None if sigma is None else check_real(sigma, "sigma", low=0, high=1e290),
         pseudo_records=pseudo_records,
         bits=InsecureBits(seed=seed),
@@ -214,8 +208,6 @@ def prepared(
     *,
     guarantee: Guarantee,
     plan: TrainingPlan,
-    accountant: Method,
-    paper: PaperBound | None,
     sigma: float | None,
     pseudo_records: Records,
     bits: BitSource,
@@ -233,16 +225,14 @@ def prepared(
     check_trainable(loss, records)
     if pseudo:
         check_trainable(loss, pseudo_records)
-    if paper is not None and paper.even_constant == "printed" and is_secure(bits):
-        raise ParameterError("paper must have even_constant 'fixed' for a release: the printed one is not proved")
     grid = Grid.for_bound(loss.bound, divisor=people // plan.blocks)
     facts = plan.facts(records=people, gradient_bound=loss.bound)
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if sigma is None:
-        noise = _calibrated(facts, epsilon, delta, accountant, paper)
+        noise = _calibrated(facts, epsilon, delta)
     else:
-        noise = _noise_at(facts, sigma, delta, accountant, paper)
-        guarantee = replace(guarantee, delta=_delta_at(facts, sigma, epsilon, accountant, paper))
+        noise = _noise_at(facts, sigma, delta)
+        guarantee = replace(guarantee, delta=_delta_at(facts, sigma, epsilon))
     draw = _Draw(
         people=people,
         pseudo=pseudo,
@@ -308,11 +298,9 @@ def count_records(records: Records, name: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def _calibrated(
-    facts: BlockedTraining, epsilon: Fraction, delta: Fraction, accountant: Method, paper: PaperBound | None
-) -> NoiseScale:
+def _calibrated(facts: BlockedTraining, epsilon: Fraction, delta: Fraction) -> NoiseScale:
     """Public facts give the same noise every time."""
-    return calibrate_sigma(facts, epsilon=epsilon, delta=delta, method=accountant, paper=paper)
+    return calibrate_sigma(facts, epsilon=epsilon, delta=delta)
 
 
 def assumptions_of(loss: Loss) -> tuple[str, ...]:
@@ -358,21 +346,19 @@ def _loop() -> ModuleType:
     return load_extra("psephos.bootstrap.training_loop", "bootstrap")
 
 
-def _delta_at(
-    facts: BlockedTraining, sigma: float, epsilon: Fraction, accountant: Method, paper: PaperBound | None
-) -> Fraction:
+@lru_cache(maxsize=64)
+def _delta_at(facts: BlockedTraining, sigma: float, epsilon: Fraction) -> Fraction:
     if not sigma:
         return Fraction(1)
-    reached = delta_upper(facts, sigma=Fraction(sigma), epsilon=epsilon, method=accountant, paper=paper)
+    reached = delta_upper(facts, sigma=Fraction(sigma), epsilon=epsilon)
     return min(max(Fraction(reached), _LEAST_DELTA), Fraction(1))
 
 
-def _noise_at(
-    facts: BlockedTraining, sigma: float, delta: Fraction, accountant: Method, paper: PaperBound | None
-) -> NoiseScale:
+@lru_cache(maxsize=64)
+def _noise_at(facts: BlockedTraining, sigma: float, delta: Fraction) -> NoiseScale:
     """A noise scale that was given, with what it gives."""
-    reached = epsilon_upper(facts, sigma=Fraction(sigma), delta=delta, method=accountant, paper=paper)
-    return NoiseScale(sigma=sigma, epsilon_upper=reached, delta=delta, method=accountant, order=None)
+    reached = epsilon_upper(facts, sigma=Fraction(sigma), delta=delta)
+    return NoiseScale(sigma=sigma, epsilon_upper=reached, delta=delta, method="pld", order=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

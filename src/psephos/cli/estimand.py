@@ -101,11 +101,10 @@ class Estimand:
         epsilon: str,
         delta: str,
         plan: TrainingPlan,
-        accountant: str,
         progress: Callable[[int, int], None] | None,
         account: Account | None,
     ) -> Release[NormalPosterior | FieldPosterior | GeneratorPosterior]:
-        """The posterior by the method, its budget debited; ``plan`` and ``accountant`` are for training."""
+        """The posterior by the method, its budget debited; ``plan`` is for training."""
         paid: Any = {
             "epsilon": epsilon,
             "delta": delta,
@@ -114,7 +113,7 @@ class Estimand:
             "account": account,
         }
         if method == GeneratorPosterior.method:
-            of_training: Any = {"plan": plan, "accountant": accountant, "progress": progress}
+            of_training: Any = {"plan": plan, "progress": progress}
             return private_generator(self.records, self.loss, **of_training, **paid)
         return private_posterior(self.records, self.loss, method=method, **paid)  # type: ignore[arg-type] # checked there
 
@@ -151,7 +150,7 @@ def planned(model: str, training: TrainingOptions) -> TrainingPlan:
     plan = TrainingPlan()
     if model == "quantile":
         plan = TrainingPlan(blocks=5, steps=5000, draws=5, probability="0.01", learning_rate=1e-3)
-    changes = {name: value for name, value in training.given().items() if name != "accountant"}
+    changes = training.given()
     if "monte_carlo" in changes:
         changes["draws"] = changes.pop("monte_carlo")
     return replace(plan, **changes)

@@ -137,7 +137,6 @@ def posterior(
                 epsilon=epsilon,
                 delta=delta,
                 plan=plan,
-                accountant=training.accountant or "pld",
                 progress=report,
                 account=payment.account(),
             )

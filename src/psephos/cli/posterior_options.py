@@ -83,13 +83,6 @@ class TrainingOptions:
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", help="Generator: default 5e-4, or 1e-3 for quantiles.")
     ] = None
-    accountant: Annotated[
-        str | None,
-        typer.Option(
-            "--accountant",
-            help="Generator: what sets the noise: pld (the least noise, the default), rdp or paper.",
-        ),
-    ] = None
 
     def given(self) -> dict[str, Any]:
         """What was said, by the names of the fields."""
@@ -98,12 +91,9 @@ class TrainingOptions:
 
     def check(self, method: str) -> None:
         """Refuse options of a training with a method that trains nothing, and numbers out of range."""
-        from psephos._check import check_choice, check_integer
-        from psephos.bootstrap import METHODS
+        from psephos._check import check_integer
         from psephos.errors import ParameterError
 
-        if self.accountant is not None:
-            check_choice(self.accountant, "accountant", METHODS)
         for name in self.given():
             if method != "generator":
                 raise ParameterError(f"--{name.replace('_', '-')} is for --method generator, got --method {method}")

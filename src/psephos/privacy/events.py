@@ -29,7 +29,6 @@ __all__ = [
     "Event",
     "ExponentialEvent",
     "NuclearEvent",
-    "ResampledGaussianEvent",
     "RoundedGaussianEvent",
     "SampledEvent",
     "SubsampledGaussianEvent",
@@ -155,26 +154,6 @@ class SubsampledGaussianEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResampledGaussianEvent:
-    """``resamples`` Gaussian releases, each of n draws with replacement from the ``records`` = n records.
-
-    Attributes
-    ----------
-    sigma
-        Standard deviation of the noise.
-    sensitivity
-        By how much the statistic moves when one of the n draws is replaced, in the unit of sigma.
-    records, resamples
-        Whole numbers.
-    """
-
-    sigma: Fraction
-    sensitivity: Fraction
-    records: Fraction
-    resamples: Fraction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedTimeEvent:
     """An ``ideal`` mechanism whose law is kept up to ``distance`` in total variation.
 
@@ -215,7 +194,6 @@ _Flat = (
     | ConstantEvent
     | SampledEvent
     | SubsampledGaussianEvent
-    | ResampledGaussianEvent
 )
 _Composed = ComposedGaussianEvent | ComposedLaplaceEvent
 Event = _Flat | _Composed | BoundedTimeEvent
@@ -230,7 +208,6 @@ _TAGS: dict[str, type[_Flat]] = {
     "constant": ConstantEvent,
     "sampled": SampledEvent,
     "subsampled-gaussian": SubsampledGaussianEvent,
-    "resampled-gaussian": ResampledGaussianEvent,
 }
 _COMPOSED: dict[str, type[_Composed]] = {
     "composed-gaussian": ComposedGaussianEvent,
@@ -275,18 +252,6 @@ def epsilon_of(event: Event, delta: Exact) -> Fraction:
         return Fraction(
             pld.epsilon_upper(step, compositions=int(event.compositions), delta=float_below(parse_delta(delta)))
         )
-    if isinstance(event, ResampledGaussianEvent):
-        from psephos.privacy import resampled
-
-        loss = resampled.epsilon_upper(
-            shift=float_above(event.sensitivity / event.sigma) if event.sigma else 1e100,
-            records=int(event.records),
-            resamples=int(event.resamples),
-            delta=float_below(parse_delta(delta)),
-        )
-        if loss == math.inf:
-            raise ParameterError("no finite epsilon: the noise is as good as none")
-        return Fraction(loss)
     raise ParameterError(f"no bound is known for the event {type(event).__name__}")
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from rivals.m_estimate import ConvergenceError, Problem, _quasi_newton, solve, weighted_m_estimate
 from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
-from psephos.bootstrap.m_estimate import ConvergenceError, Problem, _quasi_newton, solve, weighted_m_estimate
 from psephos.errors import ParameterError
 
 GRADIENT = 1e-8

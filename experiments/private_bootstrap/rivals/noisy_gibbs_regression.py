@@ -63,7 +63,6 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from numpy.typing import ArrayLike, NDArray
 
 from psephos._check import Exact, check_integer, check_real, positive
-from psephos.bootstrap.baselines.noisy_gibbs_expfam import Noise, guarantee_of, noise_scales
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.loss_protocol import finite_numbers
 from psephos.errors import ParameterError
@@ -76,6 +75,7 @@ from psephos.privacy import (
     is_secure,
 )
 from psephos.privacy.samplers import rounded_gaussian_array
+from rivals.noisy_gibbs_expfam import Noise, guarantee_of, noise_scales
 
 __all__ = [
     "IntegerStatistics",

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import stats
-
-from psephos.bootstrap.baselines import noisy_gibbs_regression as regression
-from psephos.bootstrap.baselines.noisy_gibbs_expfam import (
+from rivals import noisy_gibbs_regression as regression
+from rivals.noisy_gibbs_expfam import (
     ExponentialMean,
     GaussianMean,
     NoisySum,
@@ -25,7 +23,7 @@ from psephos.bootstrap.baselines.noisy_gibbs_expfam import (
     release_noisy_sum,
     sample_noisy_gibbs_mean,
 )
-from psephos.bootstrap.baselines.noisy_gibbs_regression import (
+from rivals.noisy_gibbs_regression import (
     NoisyStatistics,
     RegressionPrior,
     gibbs_regression,
@@ -35,6 +33,8 @@ from psephos.bootstrap.baselines.noisy_gibbs_regression import (
     squared_sensitivities,
     statistic_moments,
 )
+from scipy import stats
+
 from psephos.errors import ParameterError
 from psephos.privacy import InsecureBits, epsilon_of
 from psephos.privacy.samplers import rounded_gaussian_array

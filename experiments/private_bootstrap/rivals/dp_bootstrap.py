@@ -22,7 +22,7 @@ starts from the loss's public start, so a resample without the record in questio
 Fits are rounded to a grid (which moves the difference of two by at most sqrt(d) steps), and the noise is added in
 integers, exactly.
 
-**How much noise.** ``proved``: the least that :mod:`psephos.privacy.resampled` shows to be (epsilon, delta)-private for
+**How much noise.** ``proved``: the least that :mod:`rivals.resampled` shows to be (epsilon, delta)-private for
 this B. ``published``: ``sigma_e = sqrt((2 - 2/e) B) Delta / mu`` with mu the largest whose curve stays within (epsilon,
 delta), a limit for B to infinity. It can only be simulated, and the guarantee of a simulation says what is proved for
 the noise that ran, which is more than epsilon.
@@ -60,21 +60,20 @@ from psephos._check import (
     parse_delta,
     parse_epsilon,
 )
-from psephos.bootstrap.baselines.noisy_gibbs_expfam import check_spread
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.loss_protocol import finite_numbers
 from psephos.bootstrap.losses import HuberLoss, LogisticLoss, Loss, MeanLoss, QuantileLoss, Records
-from psephos.bootstrap.m_estimate import ConvergenceError, Problem, count_records, solve
 from psephos.bootstrap.train import ONE_RECORD, PUBLIC_SETTINGS
 from psephos.errors import ParameterError
 from psephos.privacy.balls import sqrt_upper
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
-from psephos.privacy.events import ResampledGaussianEvent, epsilon_of
 from psephos.privacy.gaussian import mu_lower
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.release import Release
-from psephos.privacy.resampled import shift_lower
 from psephos.privacy.samplers import rounded_gaussian_array
+from rivals.m_estimate import ConvergenceError, Problem, count_records, solve
+from rivals.noisy_gibbs_expfam import check_spread
+from rivals.resampled import ResampledGaussianEvent, epsilon_of, shift_lower
 
 __all__ = [
     "BootstrapEstimates",

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from psephos.bootstrap import BlockedTraining, leading_scale
-from psephos.bootstrap.blocks import blocked_covariance, gamma_star, random_partition
-from psephos.bootstrap.convergence import (
+from rivals.accountants import leading_scale
+from rivals.blocks import blocked_covariance, random_partition
+from rivals.convergence import (
     NoiseFloor,
     distance_factor,
     excess_bound,
     noise_floor,
     smoothness_bound,
 )
+
+from psephos.bootstrap import BlockedTraining
+from psephos.bootstrap.block_weights import gamma_star
 from psephos.errors import ParameterError
 
 

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2, norm
-
-from psephos.bootstrap.baselines import dp_bootstrap
-from psephos.bootstrap.baselines.dp_bootstrap import (
+from rivals import dp_bootstrap
+from rivals.dp_bootstrap import (
     BootstrapEstimates,
     ErmPlan,
     deconvolve,
@@ -19,11 +17,13 @@ from psephos.bootstrap.baselines.dp_bootstrap import (
     simulate_dp_bootstrap,
     simulate_dp_bootstrap_mean,
 )
+from rivals.m_estimate import ConvergenceError
+from rivals.resampled import epsilon_of
+from scipy.stats import chi2, norm
+
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import HuberLoss, LogisticLoss, MeanLoss, QuantileLoss
-from psephos.bootstrap.m_estimate import ConvergenceError
 from psephos.errors import ParameterError
-from psephos.privacy import epsilon_of
 from psephos.privacy.gaussian import mu_lower
 
 BUDGET = {"epsilon": 2, "delta": "1e-3"}

@@ -25,7 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from psephos._check import check_choice, check_integer, check_real
-from psephos.bootstrap.m_estimate import (
+from psephos.bootstrap.block_weights import dirichlet_weights
+from psephos.errors import ParameterError
+from rivals.m_estimate import (
     Problem,
     check_level_of,
     count_records,
@@ -33,7 +35,6 @@ from psephos.bootstrap.m_estimate import (
     positive_inverse,
     solve,
 )
-from psephos.errors import ParameterError
 
 if TYPE_CHECKING:
     from psephos.bootstrap.losses import Loss, Records
@@ -46,9 +47,7 @@ __all__ = [
     "bayesian_bootstrap",
     "blocked_bootstrap",
     "blocked_covariance",
-    "dirichlet_weights",
     "dispersion_ratio",
-    "gamma_star",
     "ordinary_covariance",
     "random_partition",
     "variance_gap",
@@ -59,27 +58,6 @@ Floats = NDArray[np.float64]
 Remainder = Literal["spread", "drop"]
 
 _CELLS = 2**22  # random weights at a time: 32 MiB
-
-
-def gamma_star(records: int, blocks: int) -> float:
-    """The concentration at which blocked posteriors have the dispersion of unblocked ones, equation (8).
-
-    It is at least ``1 - 2/S`` and at most 1, does not depend on the data, and so is public. At two blocks or fewer
-    there is none. ``S gamma* >= 3``, which Theorem 4.1 asks for, holds from S = 5 on.
-
-    Parameters
-    ----------
-    records
-        n >= blocks. With a remainder that is dropped, the number that is kept.
-    blocks
-        S >= 3.
-
-    >>> round(gamma_star(10_000, 20), 4), gamma_star(20, 20)
-    (0.9002, 1.0)
-    """
-    check_integer(blocks, "blocks", low=3)
-    check_integer(records, "records", low=blocks)
-    return (blocks * (records + 1) - 2 * records) / (blocks * (records - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,42 +148,6 @@ def random_partition(
     return Partition(block=rng.permutation(block), blocks=blocks)
 
 
-def dirichlet_weights(
-    blocks: int,
-    gamma: float,
-    size: int,
-    rng: np.random.Generator,
-    *,
-    alpha: float = 0.0,
-    pseudo_blocks: int = 0,
-) -> Floats:
-    """Draws of ``(u, u~) ~ Dirichlet(gamma 1_S, (alpha / S~) 1_S~)``, (size, S + S~), rows that sum to 1.
-
-    Parameters
-    ----------
-    blocks
-        S >= 1.
-    gamma
-        Concentration of a block, > 0.
-    size
-        How many draws, >= 0.
-    alpha, pseudo_blocks
-        Mass and number of pseudo blocks, of data that are nobody's (section S2.3.2): both 0, or both > 0.
-
-    >>> dirichlet_weights(3, 0.9, 2, np.random.default_rng(1)).sum(axis=1).round(12).tolist()
-    [1.0, 1.0]
-    """
-    check_integer(blocks, "blocks", low=1)
-    _check_gamma(gamma)
-    check_integer(size, "size", low=0)
-    check_real(alpha, "alpha", low=0, high=1e9)
-    check_integer(pseudo_blocks, "pseudo_blocks", low=0)
-    if (alpha > 0) != (pseudo_blocks > 0):
-        raise ParameterError(f"alpha and pseudo_blocks must both be 0 or both be > 0, got {alpha!r}, {pseudo_blocks!r}")
-    mass = np.concatenate([np.full(blocks, float(gamma)), np.full(pseudo_blocks, alpha / max(pseudo_blocks, 1))])
-    return rng.dirichlet(mass, size)
-
-
 def _check_gamma(gamma: float) -> None:
     check_real(gamma, "gamma", low=1e-6, high=1e9)
 
@@ -235,7 +177,7 @@ def bayesian_bootstrap(
     """Draws of the ordinary Bayesian bootstrap: theta*(w), w ~ Dirichlet(1_n). Not private.
 
     Least squares take one pass over the records for all draws, with some tens of megabytes beyond the data; a general
-    loss is fitted draw by draw (:func:`psephos.bootstrap.m_estimate.weighted_m_estimate`) from the unweighted fit.
+    loss is fitted draw by draw (:func:`rivals.m_estimate.weighted_m_estimate`) from the unweighted fit.
 
     Parameters
     ----------
@@ -318,6 +260,7 @@ def blocked_bootstrap(
 
     >>> rng = np.random.default_rng(1)
     >>> records = (np.ones((60, 1)), rng.normal(size=60))
+    >>> from psephos.bootstrap.block_weights import gamma_star
     >>> partition, gamma = random_partition(60, 10, rng), gamma_star(60, 10)
     >>> draws = blocked_bootstrap(records, RidgeRegression(), partition=partition, gamma=gamma, draws=4000, rng=rng)
     >>> bool(abs(draws.var() / blocked_covariance(records[1][:, None], partition, gamma).item() - 1) < 0.1)
@@ -512,6 +455,7 @@ class WassersteinRate:
 def wasserstein_rate(records: int, blocks: int, gamma: float) -> WassersteinRate:
     """The rate of Theorem 4.1, equation (7), for n records in S >= 3 blocks with ``S gamma >= 3``.
 
+    >>> from psephos.bootstrap.block_weights import gamma_star
     >>> rate = wasserstein_rate(10_000, 20, gamma_star(10_000, 20))
     >>> round(rate.blocking, 3), rate.sampling, round(rate.dispersion, 9)
     (0.229, 0.01, 0.0)

@@ -9,24 +9,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
-
-from psephos.bootstrap.blocks import (
+from rivals.blocks import (
     Partition,
     RidgeRegression,
     bayesian_bootstrap,
     blocked_bootstrap,
     blocked_covariance,
-    dirichlet_weights,
     dispersion_ratio,
-    gamma_star,
     ordinary_covariance,
     random_partition,
     variance_gap,
     wasserstein_rate,
 )
+from rivals.m_estimate import Problem, weighted_m_estimate
+from scipy.stats import chi2
+
+from psephos.bootstrap.block_weights import dirichlet_weights, gamma_star
 from psephos.bootstrap.losses import HuberLoss, LogisticLoss, QuantileLoss
-from psephos.bootstrap.m_estimate import Problem, weighted_m_estimate
 from psephos.errors import ParameterError
 
 ALARM = 1e-6

@@ -13,8 +13,8 @@ from the loss's public start. The iterates after burn-in are the draws.
 :mod:`psephos.bootstrap.statistic`, after division by L, so that a record's part has norm at most 1 and one noise
 multiplier m serves every L. A family (quantile levels tau) has one chain a level, each with its own bound L(tau), its
 own minibatches and its own noise: M T releases of the same kind, accounted together by
-:class:`psephos.bootstrap.PlainTraining`. Langevin noise and the chain itself are post-processing, and every iterate may
-be published. omega does not touch the accounting.
+:class:`rivals.accountants.PlainTraining`. Langevin noise and the chain itself are post-processing, and every iterate
+may be published. omega does not touch the accounting.
 
 **What the draws are.** Noise of privacy enters the chain as heat. Near a mode with mean curvature H per record the
 stationary variance of a coordinate is about
@@ -47,10 +47,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos._check import Exact, check_integer, check_real, parse_delta, parse_epsilon
-from psephos.bootstrap.accountant import Method, PaperBound, PlainTraining, calibrate_sigma, delta_upper
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.losses import Loss, Records
-from psephos.bootstrap.m_estimate import count_records
 from psephos.bootstrap.on_device import cpu, device_records, row_gradient
 from psephos.bootstrap.statistic import Grid, PoissonSampling, integer_contributions, integer_noise
 from psephos.bootstrap.train import assumptions_of, assumptions_of_minibatches, check_trainable
@@ -58,6 +56,8 @@ from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, InsecureBits, SystemBits, is_secure
 from psephos.privacy.guarantee import Guarantee
 from psephos.privacy.release import Release
+from rivals.accountants import Method, PaperBound, PlainTraining, calibrate_sigma, delta_upper
+from rivals.m_estimate import count_records
 
 __all__ = ["SgldPlan", "sample_dp_sgld", "simulate_dp_sgld"]
 

@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from rivals import resampled
+from rivals.resampled import ResampledGaussianEvent, epsilon_of
 from scipy.stats import binom, norm
 
 from psephos.errors import ParameterError
-from psephos.privacy import gaussian, resampled
-from psephos.privacy.events import ResampledGaussianEvent, epsilon_of, event_from_json, event_to_json
+from psephos.privacy import events, gaussian
 
 
 @pytest.mark.parametrize(("records", "resamples"), [(1, 1), (1, 3), (2, 1), (2, 4), (3, 2), (4, 2)])
@@ -105,11 +106,19 @@ def test_more_shift_or_resamples_cost_more():
     assert resampled.epsilon_upper(shift=1e9, records=10, resamples=2, delta=1e-6) == math.inf
 
 
-def test_the_event_survives_json_and_refuses_no_noise():
+def test_the_package_knows_nothing_of_the_event_and_says_so():
     event = ResampledGaussianEvent(
         sigma=Fraction(7, 3), sensitivity=Fraction(1, 9), records=Fraction(100), resamples=Fraction(20)
     )
-    assert event_from_json(event_to_json(event)) == event
+    with pytest.raises(ParameterError, match="no bound is known for the event ResampledGaussianEvent"):
+        events.epsilon_of(event, "1e-6")
+    with pytest.raises(ParameterError, match="no tag is known for the event ResampledGaussianEvent"):
+        events.event_to_json(event)
+    with pytest.raises(ParameterError, match="unknown event tag 'resampled-gaussian'"):
+        events.event_from_json({"event": "resampled-gaussian", "sigma": "1"})
+
+
+def test_no_noise_has_no_finite_epsilon():
     silent = ResampledGaussianEvent(
         sigma=Fraction(0), sensitivity=Fraction(1), records=Fraction(5), resamples=Fraction(2)
     )

@@ -82,7 +82,7 @@ def weighted_m_estimate(
     ConvergenceError
         where the tolerance was not reached.
 
-    >>> from psephos.bootstrap.m_estimate import weighted_m_estimate
+    >>> from rivals.m_estimate import weighted_m_estimate
     >>> class Square:
     ...     names, lower, upper, start, levels = ("mean",), (-9.0,), (9.0,), (0.0,), None
     ...     def value(self, theta, records, level=None):

@@ -26,6 +26,8 @@ accurate to its own size. What lies above the table is bounded by Chernoff and c
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -34,9 +36,10 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from psephos._check import Exact, check_integer, check_real, parse_delta, parse_epsilon
 from psephos.errors import ParameterError
+from psephos.privacy.events import float_above, float_below
 from psephos.privacy.gaussian import mu_lower
 
-__all__ = ["delta_upper", "epsilon_upper", "shift_lower"]
+__all__ = ["ResampledGaussianEvent", "delta_upper", "epsilon_of", "epsilon_upper", "shift_lower"]
 
 Array = NDArray[np.float64]
 
@@ -170,3 +173,42 @@ def shift_lower(epsilon: Exact, delta: Exact, *, records: int, resamples: int) -
         middle = (low + high) / 2
         low, high = (middle, high) if feasible(middle) else (low, middle)
     return low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResampledGaussianEvent:
+    """``resamples`` Gaussian releases, each of n draws with replacement from the ``records`` = n records.
+
+    Attributes
+    ----------
+    sigma
+        Standard deviation of the noise.
+    sensitivity
+        By how much the statistic moves when one of the n draws is replaced, in the unit of sigma.
+    records, resamples
+        Whole numbers.
+    """
+
+    sigma: Fraction
+    sensitivity: Fraction
+    records: Fraction
+    resamples: Fraction
+
+
+def epsilon_of(event: ResampledGaussianEvent, delta: Exact) -> Fraction:
+    """An upper bound on the privacy loss of ``event`` at ``delta``, in nats, as of :func:`psephos.privacy.epsilon_of`.
+
+    Raises
+    ------
+    ParameterError
+        where the noise is as good as none.
+    """
+    loss = epsilon_upper(
+        shift=float_above(event.sensitivity / event.sigma) if event.sigma else 1e100,
+        records=int(event.records),
+        resamples=int(event.resamples),
+        delta=float_below(parse_delta(delta)),
+    )
+    if loss == math.inf:
+        raise ParameterError("no finite epsilon: the noise is as good as none")
+    return Fraction(loss)

@@ -10,44 +10,37 @@ method            settings              what it draws from                    dr
 ================  ====================  ====================================  =======================================
 
 Each is (epsilon, delta)-differentially private for each record under replace-one adjacency, by noise that is proved for
-it; for the noise scales of the literature see the functions of :mod:`psephos.bootstrap.baselines`. Draws by the methods
-to take are those of :func:`psephos.private_posterior`.
+it; for the noise scales of the literature see the functions of each rival's own file. No ledger takes them: draws by
+the methods to take are those of :func:`psephos.private_posterior`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
 from psephos._check import Exact, check_choice, check_integer, check_real
-from psephos._json import json_text
-from psephos.bootstrap.archive import guarantee_from_header, guarantee_to_header
 from psephos.bootstrap.draws import PosteriorDraws
 from psephos.bootstrap.loss_protocol import finite_numbers
 from psephos.bootstrap.losses import HuberLoss, Loss, MeanLoss, Records
-from psephos.bootstrap.private_posterior import described
 from psephos.bootstrap.train import check_trainable, count_records, promise
 from psephos.errors import ParameterError
 from psephos.privacy.bits import BitSource, SystemBits
-from psephos.privacy.events import Event, event_from_json, event_to_json
 from psephos.privacy.guarantee import Guarantee
-from psephos.privacy.release import Account, Codec, PlannedRelease, Release, release
+from psephos.privacy.release import Release
 
 if TYPE_CHECKING:
-    from psephos.bootstrap.baselines.dp_bootstrap import ErmPlan
-    from psephos.bootstrap.baselines.dp_sgld import SgldPlan
+    from rivals.dp_bootstrap import ErmPlan
+    from rivals.dp_sgld import SgldPlan
 
 __all__ = ["RIVALS", "GibbsPlan", "Rival", "sample_rival"]
 
 Rival = Literal["dp-sgld", "dp-bootstrap", "noisy-gibbs"]
 RIVALS: tuple[Rival, ...] = ("dp-sgld", "dp-bootstrap", "noisy-gibbs")
 
-_SCHEMA = "psephos.draws-release/1"
 
 Value = TypeVar("Value")
 
@@ -85,7 +78,6 @@ def sample_rival(
     bits: BitSource = SystemBits(),  # noqa: B008 - stateless
     rng: np.random.Generator | None = None,
     progress: Callable[[int, int], None] | None = None,
-    account: Account | None = None,
 ) -> Release[PosteriorDraws]:
     """Private draws from a posterior of a loss's minimiser, by a rival method.
 
@@ -114,8 +106,6 @@ def sample_rival(
         For what is public or drawn after the release (weights of draws, chains); a fresh one if absent.
     progress
         Called with (steps done, steps) by ``dp-sgld``.
-    account
-        As in :func:`psephos.private_consensus`.
 
     Returns
     -------
@@ -135,58 +125,30 @@ def sample_rival(
     check_choice(method, "method", RIVALS)
     check_integer(draws, "draws", low=1)
     generator = np.random.default_rng() if rng is None else rng
-    people = count_records(records, "records")
+    count_records(records, "records")
     guarantee = promise(loss, epsilon, delta)
     if guarantee.delta == 0:
         raise ParameterError("delta must be > 0 for Gaussian noise, which is never pure, got 0")
     records = tuple(finite_numbers(column) for column in records)
-    sampler = partial(_rival, loss, method, settings, guarantee, draws, generator, progress)
-    sampler(records, bits)  # refuses settings or a loss that the method does not take
-    request = {
-        "release": "posterior draws",
-        "method": method,
-        "records": people,
-        "loss": described(loss, ""),
-        "settings": repr(settings),
-        "draws": draws,
-    }
-    planned = _Planned(
-        guarantee=guarantee,
-        units=people,
-        request=json_text(request, indent=None),
-        codec=Codec(_to_json, _from_json),
-        sampler=sampler,
-    )
-    return release(planned, records, account=account, bits=bits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planned(PlannedRelease[Records, PosteriorDraws]):
-    """A rival whose settings are fixed."""
-
-    sampler: Callable[[Records, BitSource], Callable[[], Release[PosteriorDraws]]]
-
-    def run(self, data: Records, bits: BitSource) -> tuple[PosteriorDraws, Event]:
-        """The draws, and what ran."""
-        drawn = self.sampler(data, bits)()
-        return drawn.value, drawn.event
+    run = _rival(records, loss, method, settings, guarantee, draws, bits, generator, progress)
+    return run()
 
 
 def _rival(
+    records: Records,
     loss: Loss,
     method: Rival,
     settings: object,
     guarantee: Guarantee,
     draws: int,
+    bits: BitSource,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
-    records: Records,
-    bits: BitSource,
 ) -> Callable[[], Release[PosteriorDraws]]:
     """The method, ready to run; settings or a loss that it does not take are refused here."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if method == "dp-sgld":
-        from psephos.bootstrap.baselines.dp_sgld import SgldPlan, sample_dp_sgld
+        from rivals.dp_sgld import SgldPlan, sample_dp_sgld
 
         chain = SgldPlan() if settings is None else settings
         if not isinstance(chain, SgldPlan):
@@ -196,7 +158,7 @@ def _rival(
             records, loss, epsilon=epsilon, delta=delta, plan=chain, bits=bits, progress=progress
         )
     if method == "dp-bootstrap":
-        from psephos.bootstrap.baselines.dp_bootstrap import (
+        from rivals.dp_bootstrap import (
             ErmPlan,
             check_convex,
             sample_dp_bootstrap,
@@ -242,7 +204,7 @@ def _noisy_gibbs(
 ) -> Callable[[], Release[PosteriorDraws]]:
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if isinstance(loss, MeanLoss):
-        from psephos.bootstrap.baselines.noisy_gibbs_expfam import (
+        from rivals.noisy_gibbs_expfam import (
             ExponentialMean,
             GaussianMean,
             sample_noisy_gibbs_mean,
@@ -265,7 +227,7 @@ def _noisy_gibbs(
     bound = plan.response_bound
     if bound is None:
         raise ParameterError("settings must be a GibbsPlan with a response_bound for a regression")
-    from psephos.bootstrap.baselines.noisy_gibbs_regression import sample_noisy_gibbs_regression
+    from rivals.noisy_gibbs_regression import sample_noisy_gibbs_regression
 
     return lambda: sample_noisy_gibbs_regression(
         (records[0], records[1]),
@@ -288,35 +250,4 @@ def _converted(release: Release[Value], draws_of: Callable[[Value], PosteriorDra
         guarantee=release.guarantee,
         secure=release.secure,
         remaining=release.remaining,
-    )
-
-
-def _to_json(release: Release[PosteriorDraws]) -> str:
-    value = release.value
-    return json_text(
-        {
-            "schema": _SCHEMA,
-            "names": value.names,
-            "levels": value.levels,
-            "values": value.values.tolist(),
-            "event": event_to_json(release.event),
-            "guarantee": guarantee_to_header(release.guarantee),
-            "secure": release.secure,
-        },
-        indent=None,
-    )
-
-
-def _from_json(text: str) -> Release[PosteriorDraws]:
-    data = json.loads(text)
-    levels = data["levels"]
-    return Release(
-        value=PosteriorDraws(
-            values=np.array(data["values"]),
-            names=tuple(data["names"]),
-            levels=None if levels is None else tuple(levels),
-        ),
-        event=event_from_json(data["event"]),
-        guarantee=guarantee_from_header(data["guarantee"]),
-        secure=data["secure"],
     )

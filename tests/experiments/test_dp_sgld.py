@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from rivals import dp_sgld
+from rivals.accountants import calibrate_sigma, epsilon_upper
+from rivals.dp_sgld import SgldPlan, sample_dp_sgld, simulate_dp_sgld
 
-from psephos.bootstrap.accountant import calibrate_sigma, epsilon_upper
-from psephos.bootstrap.baselines import dp_sgld
-from psephos.bootstrap.baselines.dp_sgld import SgldPlan, sample_dp_sgld, simulate_dp_sgld
 from psephos.bootstrap.losses import HuberLoss, MeanLoss, QuantileLoss
 from psephos.bootstrap.statistic import Grid
 from psephos.errors import ParameterError
