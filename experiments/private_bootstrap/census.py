@@ -15,6 +15,7 @@ steps). DP-SGLD's step, ``eta_t = 10 / (n omega) t^(-1/3)``, follows from the pr
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from psephos.bootstrap import (
     read_columns_csv,
     simulate,
 )
+from psephos.errors import PrivacyWarning
 from psephos.privacy import InsecureBits
 
 HERE = Path(__file__).parent
@@ -97,7 +99,9 @@ def sampled(wanted: Cell) -> PosteriorDraws:
         ).value
     if wanted["method"] in OURS:
         fit: Any = OURS[wanted["method"]]
-        posterior = fit(records, LOSS, epsilon=epsilon, delta=f"1/{n}", bits=InsecureBits(seed=key)).value
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # of a delta of 1/n
+            posterior = fit(records, LOSS, epsilon=epsilon, delta=f"1/{n}", bits=InsecureBits(seed=key)).value
         return posterior.sample(2000, rng=generator("draws", wanted["replicate"]))
     sigma = sigma_of(PLAN, n, LOSS.bound, epsilon)
     release = simulate(records, LOSS, key=key, epsilon=epsilon, delta=f"1/{n}", plan=PLAN, sigma=sigma)

@@ -97,7 +97,9 @@ def sampled(wanted: Cell, *, steps_kept: int = 0) -> PosteriorDraws:
     if wanted["method"] in OURS:
         in_the_mean = loss if isinstance(loss, MeanLoss) else EXPONENTIAL
         fit: Any = OURS[wanted["method"]]
-        posterior = fit(records, in_the_mean, epsilon=epsilon, delta=delta, bits=InsecureBits(seed=key))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # of a delta of 1/n
+            posterior = fit(records, in_the_mean, epsilon=epsilon, delta=delta, bits=InsecureBits(seed=key))
         return posterior.value.sample(2000, rng=generator("draws", replicate))
     if wanted["method"] == "DP-SGLD":
         plan = CHAIN
