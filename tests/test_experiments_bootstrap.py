@@ -66,6 +66,7 @@ AGAIN = [
         for method in ("sandwich", "score bootstrap")
     ),
     ("efficient", {}),
+    ("sandwich", {}),
     ("blocking", {}),
     ("curves", {"method": "paper"}),
 ]

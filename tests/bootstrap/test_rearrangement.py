@@ -157,7 +157,7 @@ def posteriors():
         }
     try:
         plan = TrainingPlan(blocks=5, steps=5, network=NetworkShape(width=4, depth=1), learning_rate=0.5)
-        found["generator"] = simulate(data, LOSS, key=1, **paid, plan=plan, accountant="paper")
+        found["generator"] = simulate(data, LOSS, key=1, **paid, plan=plan)
     except ImportError:
         pass
     return found
