@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python tests/golden/releases.py --write before.json     # at one commit
     OMP_NUM_THREADS=1 python tests/golden/releases.py --compare before.json   # at another
 
-Every mechanism, for ballots and comparisons by each unit, at pure and approximate budgets, on three data sets; private
+Every mechanism, for ballots and comparisons by each unit, at pure and approximate budgets, on four data sets; private
 scores; reports and their fits; posteriors, saved and drawn from. A combination that is refused is kept as the kind of
 its error with the text. Last bits of floats may differ between processors: compare files of one machine only.
 """
